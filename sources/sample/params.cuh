@@ -96,29 +96,43 @@ struct SampleParams {
   u64* chunk_weights;  // [count, chunks]
 };
 
-// ---- What lies in the shared memory of a cluster's blocks (kernels/sm90), as offsets in bytes
+// ---- Where a row lies in the shared memory of a cluster's blocks (kernels/sm90)
 inline constexpr i32 kClusterBlocks = 8;  // at most
-inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits;
-inline constexpr i32 kBinWords = 5 * kSpots;  // a bin's weight, count and keys
-inline constexpr i32 kSegment = 256;          // tokens that are ranked at once
-inline constexpr i32 kCandidates = 4096;      // that a block has room for,
-inline constexpr i32 kFewCandidates = 1792;   // and where there are lists, too
-inline constexpr i32 kAside = 512;            // tokens that lists name and that may stay
-inline constexpr i32 kDesk = 4480;            // bytes of what a block tells the others, which comes first
+inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
+inline constexpr i32 kSieved = 2048;  // tokens of a part that are set apart to be searched
+inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
+// Offsets in bytes; the slice of logits comes first.
+struct ClusterRoom {
+  i32 stats, tops, marks, work, bytes;
+};
+QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots) {
+  ClusterRoom room{};
+  room.stats = keeps ? own * kChunk * 4 : 0;
+  room.tops = room.stats + chunks * 8;
+  room.marks = room.tops + (slots != 0 ? chunks * 4 : 0);
+  room.work = (room.marks + (slots != 0 ? own * kGroups * 4 : 0) + 15) / 16 * 16;
+  const i32 search = filters ? kBinWords * 4 + 2 * kSegment * 8 + kSieved * 2 : 0;
+  // A slot of the table is a word; of the slots half are used, two bytes each on the list of those.
+  i32 work = slots * 5 > chunks * 8 ? slots * 5 : chunks * 8;
+  work = search > work ? search : work;
+  room.bytes = room.work + work;
+  return room;
+}
+// Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.
+inline constexpr i32 kCandidates = 4096;     // that a block has room for,
+inline constexpr i32 kFewCandidates = 1792;  // and where there are lists, too
 struct FilterRoom {
-  i32 held, work, stats, aside, marks, before, named, values, bytes;
-  i32 candidates, most_named;  // how many
+  i32 stats, work, marks, before, named, values, bytes;  // candidates come first
+  i32 candidates, most_named;                            // how many
 };
 QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slots) {
   FilterRoom room{};
   room.candidates = slots != 0 ? kFewCandidates : kCandidates;
   room.most_named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
-  room.held = kDesk;
-  room.work = room.held + room.candidates * 8;
-  const i32 search = kBinWords * 4 + kSegment * 8;
+  room.work = room.candidates * 8;
+  const i32 search = kBinWords * 4 + 2 * kSegment * 8;
   room.stats = room.work + (search > chunks * 8 ? search : chunks * 8);
-  room.aside = room.stats + chunks * 8;
-  room.marks = (room.aside + (slots != 0 ? kAside * 4 : 0) + 15) / 16 * 16;
+  room.marks = (room.stats + chunks * 8 + 15) / 16 * 16;
   room.before = room.marks + (slots != 0 ? own * kGroups * 4 : 0);
   room.named = room.before + (slots != 0 ? own * kGroups : 0);
   room.values = room.named + room.most_named * 4;

@@ -17,7 +17,7 @@ namespace {
 constexpr auto kConstants = describe<Shape>(
     tag_sample, "sample", choice<&Shape::logits>("dtype", "LOGIT", kFloatDtypes),
     flag<&Shape::edits>("edits", "EDITS").optional(), flag<&Shape::filters>("filters", "FILTERS").optional(),
-    flag<&Shape::clusters>("clusters", nullptr).optional());
+    flag<&Shape::clusters>("clusters", nullptr).optional(), flag<&Shape::streams>("streams", nullptr).optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -25,8 +25,8 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
   if (shape.clusters && !target.tensor_maps)
     throw Error(QUERN_INVALID, "clusters is 1, which target \"" + target.target.name() + "\" does not have");
-  if (shape.clusters && shape.edits && !shape.filters)
-    throw Error(QUERN_INVALID, "clusters and edits are 1 without filters: what edits there filters, too");
+  if (shape.streams && !(shape.clusters && shape.filters))
+    throw Error(QUERN_INVALID, "streams is 1 without clusters and filters");
   return kConstants.to_spec(shape, target.target);
 }
 
@@ -48,7 +48,9 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   }
   // As choose() does.
   add({Dtype::f32, false, false, true});
-  for (const bool edits : {false, true}) add({Dtype::f32, edits, true, true});
+  for (const bool edits : {false, true}) {
+    for (const bool streams : {false, true}) add({Dtype::f32, edits, true, true, streams});
+  }
   add({Dtype::f32, true, true, false});
 }
 
@@ -70,14 +72,24 @@ std::uint32_t room_of(const Problem& problem, int blocks) {
   const q::SampleParams& p = problem.params;
   const Shape& shape = problem.shape;
   const int own = (p.chunks + blocks - 1) / blocks;
-  return static_cast<std::uint32_t>(shape.filters ? q::filter_room(p.chunks, own, p.slots).bytes : p.chunks * 16);
+  return static_cast<std::uint32_t>(
+      shape.streams ? q::filter_room(p.chunks, own, p.slots).bytes
+                    : q::cluster_room(p.chunks, own, shape.edits || shape.filters, shape.filters, p.slots).bytes);
+}
+// Rows that are many take less time if several of them are at once on a multiprocessor, and so are not kept there.
+// Up to so many rows are kept by their clusters; more stream by.
+std::int64_t few_rows(std::int64_t sm_count) { return sm_count / 2; }
+
+// By the device's multiprocessors rather than the call's, so that max_sms does not change the kernel.
+bool streams(const Problem& problem, std::int64_t sm_count) {
+  return problem.shape.filters && problem.params.count > few_rows(sm_count);
 }
 
 // How many blocks share a row, if clusters can: as make for the fewest rounds of rows times the time that one takes.
 int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
   const q::SampleParams& p = problem.params;
   if (!limits.tensor_maps || problem.rare) return 0;
-  const bool streams = problem.shape.filters;
+  const bool streams = problem.shape.streams;
   const auto fits = [&](int blocks, std::uint32_t bytes) { return room_of(problem, blocks) + kDeskBytes <= bytes; };
   // The emulation on the host runs clusters of 64 warps.
   const bool host = limits.target.family() == jit::Family::host;
@@ -131,9 +143,9 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
                     {"FILTERS", shape.filters ? "1" : "0"},
                     {"THREADS", std::to_string(kThreads)}};
   unit.source = embedded(!shape.clusters ? "sample/kernels/sample.cuh"
-                         : shape.filters ? "sample/kernels/sm90/filtered.cuh"
+                         : shape.streams ? "sample/kernels/sm90/filtered.cuh"
                                          : "sample/kernels/sm90/clustered.cuh");
-  if (shape.clusters && shape.filters) unit.constants.push_back({"BLOCKS", std::to_string(kFilterBlocksPerSm)});
+  if (shape.streams) unit.constants.push_back({"BLOCKS", std::to_string(kFilterBlocksPerSm)});
   unit.headers = device_headers(unit.target);
   const std::uint32_t most = jit::limits_of(target).shared_per_block;
   unit.max_shared_bytes = shape.clusters ? most - kDeskBytes : shape.edits ? most - 40 * 1024 : 0;
@@ -181,7 +193,7 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
       static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
   launch.block[0] = kThreads;
   if (problem->blocks != 0) {
-    const int most = std::max(problem->sms * (problem->shape.filters ? kFilterBlocksPerSm : 2) / p.blocks, 1),
+    const int most = std::max(problem->sms * (problem->shape.streams ? kFilterBlocksPerSm : 2) / p.blocks, 1),
               clusters = problem->bounded ? std::min(p.count, most) : p.count;
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);
@@ -205,6 +217,7 @@ void choose(Problem& problem, const jit::DeviceInfo& device) {
   if (!limits.tensor_maps) return;
   const Shape asked = problem.shape;
   problem.shape.filters = asked.filters || asked.edits;
+  problem.shape.streams = streams(problem, device.sm_count);
   problem.blocks = blocks_of_row(problem, limits);
   problem.shape.clusters = problem.blocks != 0;
   if (problem.blocks == 0) problem.shape = asked, problem.shape.edits = asked.edits || asked.filters;
@@ -218,9 +231,15 @@ std::uint64_t workspace(const Runtime& runtime, const quern_sample_args& args) {
 
 void prepare(const Runtime& runtime, const quern_sample_args& args) {
   const jit::DeviceInfo& device = runtime.driver->device();
-  Problem problem = read_problem(args, runtime, true);
-  choose(problem, device);
-  kernel_for(runtime, kConstants.to_spec(problem.shape, device.limits.target), args.flags, args.stream);
+  const Problem read = read_problem(args, runtime, true);
+  // Calls of fewer rows may have another kernel.
+  for (const std::int64_t rows : {std::int64_t{read.params.count}, few_rows(device.sm_count)}) {
+    if (rows > read.params.count) continue;
+    Problem problem = read;
+    problem.params.count = static_cast<std::int32_t>(rows);
+    choose(problem, device);
+    kernel_for(runtime, kConstants.to_spec(problem.shape, device.limits.target), args.flags, args.stream);
+  }
 }
 
 void run(const Runtime& runtime, const quern_sample_args& args) {

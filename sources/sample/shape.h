@@ -13,11 +13,12 @@ struct Shape {
   bool edits = false;     // penalties, biases, masks
   bool filters = false;   // whatever takes tokens away by their probability, or tells of the largest
   bool clusters = false;  // kernels/sm90: a cluster takes a row
+  bool streams = false;   // of them, if it filters: for many rows, which are not kept
 };
 
 inline constexpr int kThreads = 256;
 inline constexpr int kBlocksPerSm = 3;             // resident at once
-inline constexpr int kFilterBlocksPerSm = 4;       // the same where clusters filter
+inline constexpr int kFilterBlocksPerSm = 4;       // the same where rows stream by
 inline constexpr std::uint32_t kDeskBytes = 4608;  // more than a cluster's blocks have in static shared memory
 
 // Of the kernel with these constants, for an op whose name and whose constants' description it goes by.

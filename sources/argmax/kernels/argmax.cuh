@@ -30,15 +30,12 @@ QUERN_DEVICE void argmax(const ArgmaxParams& p) {
   QUERN_SHARED(u64, slots, kMostRowBlocks);
   QUERN_SHARED(u64, scratch, kWarps);
   const i32 step = block_count(0) / row_blocks();
-  bool begun = false;
   QUERN_ROLLED for (i64 row = block_index(0) / row_blocks(); row < p.rows; row += step) {
     const i64 matrix = row / p.group, of_group = row - matrix * p.group;
     if (p.lengths && of_group > p.lengths[matrix]) continue;
     const Slice s =
         slice_of(static_cast<const Element*>(p.logits) + matrix * p.group_stride + of_group * p.logits_stride, p.n);
-    const u64 own = largest_of_slice(s);
-    if (!begun) rows_begun(), begun = true;
-    const u64 best = RowSlots<u64>{slots, scratch}.reduce(own, Larger{});
+    const u64 best = RowSlots<u64>{slots, scratch}.reduce(largest_of_slice(s), Larger{});
     if (row_block() == 0 && thread_index() == 0) {
       const i32 id = best != 0 ? index_of_place(best) : -1;
       if (p.wide_ids) {
@@ -51,7 +48,6 @@ QUERN_DEVICE void argmax(const ArgmaxParams& p) {
     // The slots have been read before they are written again.
     if (row + step < p.rows) sync_row();
   }
-  if (!begun) rows_begun();
 }
 
 }  // namespace q

@@ -137,6 +137,5 @@ QUERN_KERNEL(quern_renormalise, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::Renormali
   q::launch_next_grid();
   q::begin_rows();
   q::wait_for_previous_grid();
-  q::rows_begun();
   q::renormalise(p);
 }

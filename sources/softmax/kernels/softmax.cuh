@@ -116,18 +116,16 @@ QUERN_DEVICE Part join_all(const Softmax& row, const Part& own, Part* slots) {
   part.max = warp_max(own.max);
   part.sum = warp_sum(own.max == part.max ? own.sum : own.sum * weight_below(own.max, base_of(part.max), row.scale));
   part.nan = row.p.status && ballot(own.nan != 0) != 0;
-  if (lane() == 0) slots[warp()] = part;
-  meet_row();
+  if (lane() < blocks) tell(slots + row_block() * kWarps + warp(), lane(), part);
+  sync_row();
   constexpr int kSlotsEach = div_up(kMostRowBlocks * kWarps, kWarp);
   Part all[kSlotsEach], whole{-infinity(), 0.0f, 0, 0};
   QUERN_UNROLL for (int i = 0; i < kSlotsEach; ++i) {
     const i32 at = i * kWarp + lane();
-    all[i] = whole;
-    if (at < blocks * kWarps) all[i] = ask(slots + at % kWarps, at / kWarps);
+    all[i] = at < blocks * kWarps ? slots[at] : whole;
     whole.max = fmax(whole.max, all[i].max);
     whole.nan |= all[i].nan;
   }
-  leave_row();
   whole.max = warp_max(whole.max);
   const f32 base = base_of(whole.max);
   QUERN_UNROLL for (int i = 0; i < kSlotsEach; ++i) {
@@ -214,14 +212,13 @@ QUERN_CALLED u32 unusual_row(const SoftmaxParams& p, i64 index, u64* places, u64
     row.fill(q::nan());
     return kRowParameter;
   }
-  sync_row();  // all blocks have begun, and can be told
   const u32 status = choose_largest(row, {places, scratch});
   sync_row();  // the places have been read
   return status;
 }
 
 QUERN_DEVICE void softmax(const SoftmaxParams& p) {
-  QUERN_SHARED(Part, slots, 2 * kWarps);
+  QUERN_SHARED(Part, slots, 2 * kMostRowBlocks * kWarps);
   QUERN_SHARED(u64, places, kMostRowBlocks);
   QUERN_SHARED(u64, scratch, kWarps);
   const i32 step = block_count(0) / row_blocks();
@@ -236,14 +233,13 @@ QUERN_DEVICE void softmax(const SoftmaxParams& p) {
       Out* const out = static_cast<Out*>(p.out) + index * p.out_stride;
       const f32 inverse = inverse_temperature(temperature);
       const Softmax row{p, s, out, stores_vectors(out, s), inverse * kLog2OfE, inverse};
-      // Where a row has one block, what is told of it may still be read while the next one's is: two sets of slots.
-      Part* const own_slots = slots + (++turn & 1) * kWarps;
+      // What is told of one row may still be read while the next one's is told: two sets of slots take turns.
+      Part* const own_slots = slots + (++turn & 1) * kMostRowBlocks * kWarps;
       if constexpr (kHeld) {
         status = hold_row(row, own_slots);
       } else {
         status = stream_row(row, own_slots);
       }
-      row_left();
     } else {
       status = unusual_row(p, index, places, scratch);
     }
@@ -255,6 +251,7 @@ QUERN_DEVICE void softmax(const SoftmaxParams& p) {
 
 QUERN_KERNEL(quern_softmax, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::SoftmaxParams p) {
   q::launch_next_grid();
+  q::begin_rows();
   q::wait_for_previous_grid();
   q::softmax(p);
 }

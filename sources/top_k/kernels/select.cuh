@@ -62,7 +62,7 @@ QUERN_DEVICE u32* add_up_blocks(const SelectRoom& room) {
     sync_block();
     return room.counts;
   }
-  meet_row();
+  sync_row();
   const i32 share = kBins / 4 / blocks;  // of four bins each
   QUERN_ROLLED for (i32 i = thread_index(); i < share; i += kThreads) {
     const i32 at = 4 * (row_block() * share + i);

@@ -167,15 +167,13 @@ QUERN_DEVICE void sort_list(u64* list, i32 size) {
   sync_block();
 }
 
-// `begins`: it is the block's first.
-QUERN_DEVICE void top_k_of_row(const TopKParams& p, const TopKRoom& room, i64 row, bool begins) {
+QUERN_DEVICE void top_k_of_row(const TopKParams& p, const TopKRoom& room, i64 row) {
   i32 n = p.n;
   if (p.lengths) {
     n = p.lengths[row];
     n = n < 0 ? 0 : n > p.n ? p.n : n;
   }
   const Keys keys(slice_of(static_cast<const Element*>(p.x) + row * p.x_stride, n));
-  if (begins) rows_begun();
   // Where k are not there, all of them are; how many that is comes with the positions.
   Cut cut{kLeastPlace, 0};
   ListedKeys listed{room.list, 0, {}};
@@ -236,9 +234,8 @@ QUERN_DEVICE void top_k(const TopKParams& p) {
   static_assert(kChosenWords <= kBins);
   const TopKRoom room{select, list, of_warps, select.counts, select.totals, of_blocks, bounds, bound_scratch};
   const i32 step = block_count(0) / row_blocks();
-  const i64 first = block_index(0) / row_blocks();
-  QUERN_ROLLED for (i64 row = first; row < p.rows; row += step) {
-    top_k_of_row(p, room, row, row == first);
+  QUERN_ROLLED for (i64 row = block_index(0) / row_blocks(); row < p.rows; row += step) {
+    top_k_of_row(p, room, row);
     // What the blocks have told each other has been read before it is written again.
     if (row + step < p.rows) sync_row();
   }

@@ -188,6 +188,5 @@ QUERN_KERNEL(quern_verify_draft, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::VerifyPa
   q::launch_next_grid();
   q::begin_rows();
   q::wait_for_previous_grid();
-  q::rows_begun();
   q::verify_draft(p);
 }

@@ -1,9 +1,11 @@
-// The tokens of a row as a search goes through them: among the candidates, which the first block has, or in the row
-// itself, which all blocks of the cluster then read again.
+// The pieces of a search for the token of a row that is the k-th in descending order, or at which the weights sum up to
+// so much: among the candidates, which the first block has, or in the row itself, which all blocks of the cluster then
+// read again.
 //
-// One pass sorts tokens into bins by their distance from the largest logit; a bin holds the weights of its tokens, as
-// integers, and their number. A bin of too many is divided further, by the tokens' ranks; of one of few the tokens are
-// listed.
+// One pass over the tokens sorts them into bins by their distance from the largest logit; a bin holds the weights of
+// its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
+// looked for, and that alone has to be looked into: its tokens are read again, and ranked. A bin of too many is divided
+// further, by the tokens' ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,19 +15,15 @@ namespace q {
 
 inline constexpr f32 kMagic = 0x1p23f;  // x + kMagic has the integer nearest to x in its low bits
 inline constexpr u32 kNoBin = ~0u;
-static_assert(kSpots % kThreads == 0 && kSegment <= kThreads);
+static_assert(kSpots % kThreads == 0);
 inline constexpr int kOwnBins = kSpots / kThreads;
 
-// In a row the keys of what is in a bin are known, too.
 struct Bins {
-  u32* weights;  // [kSpots] low and high words
+  u32* weights;  // [kSpots + 1] low and high words; behind the bins, of all tokens there are
   u32* counts;
-  u32* highest;  // keys; null: not asked for
-  u32* lowest;   // their complements
-  QUERN_DEVICE static Bins at(void* place) {
-    u32* const first = static_cast<u32*>(place);
-    return {first, first + 2 * kSpots, first + 3 * kSpots, first + 4 * kSpots};
-  }
+  QUERN_DEVICE static Bins at(u32* first) { return {first, first + 2 * kSpots + 2}; }
+  QUERN_DEVICE static Bins of(const Part& part) { return at(reinterpret_cast<u32*>(part.work)); }
+  QUERN_DEVICE void zero() const { bins_zero<kThreads>(weights, kBinWords); }
   QUERN_DEVICE void add(u32 bin, u64 weight, u32 count) const {
     const u32 low = static_cast<u32>(weight), sum = atomic_add(weights + 2 * bin, low) + low;
     const u32 high = static_cast<u32>(weight >> 32) + (sum < low ? 1u : 0u);
@@ -34,49 +32,44 @@ struct Bins {
   }
 };
 
-// How tokens are weighed and binned.
+// What is looked for in a row: which tokens are there, and how they are weighed and binned.
 struct Scope {
   f32 max, scale, per;  // bins a power of 2 of weight
   f32 least;            // smaller logits are not there
-  QUERN_DEVICE u64 weigh(f32 exponent) const { return to_units(exp2(exponent)); }
-  // The last bin has all that is further away, too.
-  QUERN_DEVICE u32 bin_at(f32 exponent) const {
-    const u32 bin = bits_of(fma(exponent, -per, kMagic)) - bits_of(kMagic);
-    return bin < static_cast<u32>(kSpots) ? bin : static_cast<u32>(kSpots) - 1;
-  }
+  QUERN_DEVICE f32 exponent(f32 x) const { return x >= least ? exponent_of(max, x, scale) : -infinity(); }
+  QUERN_DEVICE u64 weigh(f32 x) const { return to_units(exp2(exponent_of(max, x, scale))); }
+  QUERN_DEVICE u32 bin_at(f32 exponent) const { return bits_of(fma(exponent, -per, kMagic)) - bits_of(kMagic); }
 };
-
-// A stretch of the order: the tokens of some bins whose ranks, 0 for the largest there can be, lie in a range.
+// A stretch of the order: tokens of one bin, or of any, whose ranks, 0 for the largest there can be, lie in a range.
 struct Stretch {
-  u32 first_bin, last_bin;
-  u32 top;  // key of rank 0
-  u64 first, last;
   f32 lowest, highest;  // logits outside are not in it
+  u32 bin;              // kNoBin: of any
+  u32 top;              // key of rank 0
+  u64 first, last;
   static constexpr int kIndexBits = 20;
   static_assert(kMostVocab <= 1 << kIndexBits);
-  QUERN_DEVICE u64 rank_of(u32 key, i32 token) const {
-    return static_cast<u64>(key < top ? top - key : 0u) << kIndexBits | static_cast<u32>(token);
+  QUERN_DEVICE u64 rank_of_key(u32 key) const { return static_cast<u64>(key < top ? top - key : 0u) << kIndexBits; }
+  QUERN_DEVICE u64 rank_of(Place place) const { return rank_of_key(key_at(place)) | static_cast<u32>(index_at(place)); }
+  QUERN_DEVICE bool has(const Scope& scope, f32 x, u64 rank) const {
+    return (bin == kNoBin || scope.bin_at(scope.exponent(x)) == bin) && rank >= first && rank <= last;
   }
-  // Bins up to one.
-  QUERN_DEVICE static Stretch up_to(const Scope& scope, u32 bin) {
-    return {0, bin, key_of(scope.max), 0, ~u64{0}, fmax(scope.least, value_of(kDead + 1)), infinity()};
+  // All from a logit on.
+  QUERN_DEVICE static Stretch from(const Scope& scope, f32 least) {
+    return {fmax(least, value_of(kDead + 1)), infinity(), kNoBin, key_of(scope.max), 0, ~u64{0}};
   }
-  // A bin of the scope. Logits outside cannot be in it, whatever was rounded.
+  // Of a bin of the scope. Logits outside cannot be in it, whatever was rounded.
   QUERN_DEVICE static Stretch of_bin(const Scope& scope, u32 bin) {
-    Stretch s = up_to(scope, bin);
-    s.first_bin = bin;
     const f32 b = static_cast<f32>(bin), step = rcp_approx(scope.per * scope.scale);
     const f32 far = (b + 0.5f) * step, slack = (fabs(scope.max) + far) * 0x1p-20f;
-    const f32 highest = scope.max - (b - 0.5f) * step + slack, lowest = scope.max - far - slack;
-    if (highest < scope.max) s.highest = highest;
-    if (lowest > s.lowest && bin + 1 < static_cast<u32>(kSpots)) s.lowest = lowest;
-    s.cut(s.rank_of(key_of(s.highest), 0), s.rank_of(key_of(s.lowest), (1 << kIndexBits) - 1));
+    f32 highest = scope.max - (b - 0.5f) * step + slack, lowest = scope.max - far - slack;
+    if (!(highest < scope.max)) highest = scope.max;
+    if (!(lowest > -infinity())) lowest = -infinity();
+    Stretch s{lowest, highest, bin, key_of(scope.max), 0, 0};
+    s.first = s.rank_of_key(key_of(highest));
+    s.last = s.rank_of_key(key_of(lowest)) | ((1u << kIndexBits) - 1);
     return s;
   }
   QUERN_DEVICE void cut(u64 from, u64 to) { first = from > first ? from : first, last = to < last ? to : last; }
-  QUERN_DEVICE void cut_to_keys(u32 highest_key, u32 lowest_key) {
-    cut(rank_of(highest_key, 0), rank_of(lowest_key, (1 << kIndexBits) - 1));
-  }
   // So that no more than kSpots bins of 2^shift ranks cover it.
   QUERN_DEVICE int shift() const {
     const int bits = 64 - static_cast<int>(leading_zeros(last - first));
@@ -84,6 +77,52 @@ struct Stretch {
   }
 };
 
+// What a thread adds to the two bins that it met last, so that rows whose logits lie close together do not have all
+// threads add to one bin all the time.
+struct LastBins {
+  u32 bin[2], count[2];
+  u64 weight[2];
+  QUERN_DEVICE void take(const Bins& bins, u32 its, u64 its_weight, u32 number) {
+    if (its == bin[0] && count[0] != 0) {
+      weight[0] += its_weight, count[0] += number;
+    } else if (its == bin[1] && count[1] != 0) {
+      weight[1] += its_weight, count[1] += number;
+    } else {
+      if (count[1] != 0) bins.add(bin[1], weight[1], count[1]);
+      bin[1] = bin[0], count[1] = count[0], weight[1] = weight[0];
+      bin[0] = its, count[0] = number, weight[0] = its_weight;
+    }
+  }
+  // The same for all lanes, those of a warp that weigh the same in the same bin at once.
+  QUERN_DEVICE void take_warp(const Bins& bins, u32 its, u64 its_weight, bool there) {
+    const u64 all = ballot(there);
+    if (all == 0) return;
+    const int leader = static_cast<int>(trailing_zeros(all));
+    const u32 of_leader = shuffle(its, leader);
+    const u64 weight_of_leader = shuffle(its_weight, leader);
+    if (ballot(there && (its != of_leader || its_weight != weight_of_leader)) != 0) {
+      if (there) take(bins, its, its_weight, 1);
+    } else if (lane() == leader) {
+      const u32 number = static_cast<u32>(popcount(all));
+      take(bins, its, its_weight * number, number);
+    }
+  }
+  QUERN_DEVICE void add(const Bins& bins) const {
+    QUERN_ROLLED for (int i = 0; i < 2; ++i) {
+      const u32 its = i == 0 ? count[0] : count[1];
+      if (its != 0) bins.add(i == 0 ? bin[0] : bin[1], i == 0 ? weight[0] : weight[1], its);
+    }
+  }
+};
+// What is done with the tokens of a stretch.
+enum class Scan : i32 {
+  all_bins,  // into the bins of the whole scope, and added up
+  list,      // onto this block's list; `listed` counts them, beyond its end, too
+  bins       // into bins of 2^shift ranks each
+};
+struct Ranks {
+  u64 first, last;  // of all that went into bins
+};
 // Where tokens are looked for.
 struct Source {
   const SampleParams* p;
@@ -93,115 +132,201 @@ struct Source {
   i32 count;
 };
 
-// f(logit, token) for each of the source's tokens in this block that may be in the stretch.
-template <class F>
-QUERN_DEVICE void each_token(const Source& source, const Part& part, const Stretch& stretch, F f) {
+// The vector of a lane in unit `unit` of the part's: asked for, and as edited.
+QUERN_DEVICE vec16 ask_for_unit(const Source& source, const Part& part, i32 unit) {
+  const i32 begin = (part.first + unit / kLoads) * kChunk;
+  if (!source.p->vectors || begin + kChunk > source.p->vocab) return vec16{};
+  return load16(source.row->logits + begin + place_in_chunk(unit % kLoads));
+}
+QUERN_DEVICE void load_unit(const Source& source, const Part& part, i32 unit, const vec16& raw, f32 (&x)[kVector]) {
   const SampleParams& p = *source.p;
   const Row& row = *source.row;
-  i32 i = thread_index(), end = source.count;
-  if (source.whole) {
-    // Of equal logits only those whose ids are in the range.
-    i32 from = part.begin(), to = from + part.chunks * kChunk;
-    constexpr u64 kIds = (u64{1} << Stretch::kIndexBits) - 1;
-    if (stretch.first >> Stretch::kIndexBits == stretch.last >> Stretch::kIndexBits) {
-      const i32 low = static_cast<i32>(stretch.first & kIds), high = static_cast<i32>(stretch.last & kIds) + 1;
-      from = low > from ? low : from, to = high < to ? high : to;
+  const i32 c = unit / kLoads, j = unit % kLoads, begin = (part.first + c) * kChunk, at = place_in_chunk(j);
+  if (p.vectors && begin + kChunk <= p.vocab) {
+    QUERN_UNROLL for (int w = 0; w < 4; ++w) {
+      if constexpr (sizeof(Logit) == 4) {
+        x[w] = f32_of(raw.x[w]);
+      } else {
+        const f32x2 pair = unpack<Logit>(raw.x[w]);
+        x[2 * w] = pair.x, x[2 * w + 1] = pair.y;
+      }
     }
-    i += from / kVector, end = to > from ? div_up(to, kVector) : 0;
+  } else {
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) x[e] =
+        begin + at + e < p.vocab ? to_f32(row.logits[begin + at + e]) : -infinity();
   }
-  vec16 next{};
-  if (source.whole && i < end && comes_whole(p, i * kVector)) next = load16(row.logits + i * kVector);
-  QUERN_ROLLED for (; i < end; i += kThreads) {
-    f32 x[kVector];
-    u32 near = 0;
-    i32 token;
-    if (source.whole) {
-      token = i * kVector;
-      const vec16 raw = next;
-      const i32 ahead = (i + kThreads) * kVector;
-      if (i + kThreads < end && comes_whole(p, ahead)) next = load16(row.logits + ahead);
-      widen_vector(p, row, token, raw, x);
-      const u32 named = edit_alone(p, row, part, token, x);
-      if (kEdits && named != 0) {
-        const f32* value = part.named.values + part.named.rank_of(token - part.begin());
-        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-          if ((named >> e & 1) != 0) x[e] = *value++;
-        }
-      }
+  if constexpr (kEdits) {
+    const u32* const listed = part.names() ? part.named.marks + c * kGroups : nullptr;
+    edit_vector(p, row, begin, j, load_masks(row, begin, p.vocab), listed, x);
+    const u32 bits = listed ? part.named.bits_at(c * kChunk + at) & ((1u << kVector) - 1) : 0u;
+    if (bits != 0) {
+      const f32* value = part.named.values + part.named.rank_of(c * kChunk + at);
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        near |= x[e] >= stretch.lowest && x[e] <= stretch.highest ? 1u << e : 0u;
+        if ((bits >> e & 1) != 0) x[e] = *value++;
       }
-    } else {
-      const Place place = part.candidates[i];
-      x[0] = value_at(place), token = index_at(place);
-      near = x[0] >= stretch.lowest && x[0] <= stretch.highest ? 1u : 0u;
-    }
-    QUERN_ROLLED while (near != 0) {
-      if ((near & 1) != 0) f(x[0], token);
-      // The next one moves up.
-      QUERN_UNROLL for (int e = 1; e < kVector; ++e) x[e - 1] = x[e];
-      near >>= 1, ++token;
     }
   }
 }
 
-// The two kinds of tokens that a thread met last, equal logits in one bin, and how many: so that rows of equal logits
-// do not have all threads add to one bin all the time.
-struct LastKinds {
-  u32 key[2], bin[2], count[2];
-  template <class F>
-  QUERN_DEVICE void take(u32 its, u32 its_bin, F flush) {
-    if (its == key[0] && its_bin == bin[0]) {
-      ++count[0];
-    } else if (its == key[1] && its_bin == bin[1]) {
-      ++count[1];
+QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope& scope, const Stretch& stretch,
+                             Scan scan, int shift, Place* list, u32* listed) {
+  const Bins bins = Bins::of(part);
+  const f32 lowest = scan == Scan::all_bins ? scope.least : stretch.lowest;
+  const f32 highest = scan == Scan::all_bins ? infinity() : stretch.highest;
+  Ranks ranks{~u64{0}, 0};
+  LastBins last{};
+  u64 weights = 0;
+  // A warp takes a vector a lane at once, or one candidate a lane.
+  const i32 units = source.whole ? part.chunks * kLoads : div_up(source.count, kWarp);
+  vec16 next{};
+  if (source.whole && warp() < units) next = ask_for_unit(source, part, warp());
+  QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
+    if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
+    f32 x[kVector];
+    u32 near = 0;
+    i32 at;
+    if (source.whole) {
+      const vec16 raw = next;
+      if (unit + kWarps < units) next = ask_for_unit(source, part, unit + kWarps);
+      load_unit(source, part, unit, raw, x);
+      at = (part.first + unit / kLoads) * kChunk + place_in_chunk(unit % kLoads);
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) near |= x[e] >= lowest && x[e] <= highest ? 1u << e : 0u;
     } else {
-      flush(key[1], bin[1], count[1]);
-      key[1] = key[0], bin[1] = bin[0], count[1] = count[0];
-      key[0] = its, bin[0] = its_bin, count[0] = 1;
+      const i32 i = unit * kWarp + lane();
+      const u64 candidate = part.candidates[i < source.count ? i : 0];
+      at = token_of_candidate(candidate), x[0] = value_of_candidate(candidate);
+      near = i < source.count && x[0] >= lowest && x[0] <= highest ? 1u : 0u;
     }
-  }
-};
-// What is done with the tokens of a stretch.
-enum class Doing : i32 {
-  level,   // into the bins of the scope
-  divide,  // into bins of so many ranks each
-  list,    // onto this block's list; `listed` counts them, beyond its end, too
-  few      // likewise, and they are all that is left to look at
-};
-QUERN_DEVICE void scan(const Source& source, const Part& part, const Scope& scope, const Stretch& stretch, Doing doing,
-                       const Bins& bins, Place* list) {
-  const int shift = stretch.shift();
-  u32* const listed = &part.desk->listed;
-  LastKinds last{};
-  const auto flush = [&](u32 key, u32 bin, u32 count) {
-    if (count == 0) return;
-    const f32 exponent = exponent_of(scope.max, value_of(key), scope.scale);
-    const bool level = doing == Doing::level;
-    if (level) bin = scope.bin_at(exponent);
-    bins.add(bin, scope.weigh(exponent) * count, count);
-    if (level && source.whole) atomic_max(bins.highest + bin, key), atomic_max(bins.lowest + bin, ~key);
-  };
-  each_token(source, part, stretch, [&](f32 x, i32 token) {
-    const u32 key = key_of(x);
-    u32 bin = 0;
-    if (doing != Doing::level) {
-      const u64 rank = stretch.rank_of(key, token);
-      bin = scope.bin_at(exponent_of(scope.max, x, scope.scale));
-      if (bin < stretch.first_bin || bin > stretch.last_bin || rank < stretch.first || rank > stretch.last) return;
-      if (doing != Doing::divide) {
+    QUERN_ROLLED while (ballot(near != 0) != 0) {
+      const Place place = place_of(x[0], at);
+      const u64 rank = stretch.rank_of(place);
+      const bool take =
+          (near & 1) != 0 && is_token(place) && (scan == Scan::all_bins || stretch.has(scope, x[0], rank));
+      if (scan != Scan::list) {
+        const f32 exponent = scope.exponent(x[0]);
+        const u64 weight = to_units(exp2(exponent));
+        const u32 bin =
+            scan == Scan::all_bins ? scope.bin_at(exponent) : static_cast<u32>((rank - stretch.first) >> shift);
+        const bool there = take && bin < static_cast<u32>(kSpots);
+        weights += take ? weight : u64{0};
+        ranks.first = there && rank < ranks.first ? rank : ranks.first;
+        ranks.last = there && rank > ranks.last ? rank : ranks.last;
+        if (source.whole) {
+          last.take_warp(bins, bin, weight, there);
+        } else if (there) {
+          bins.add(bin, weight, 1);
+        }
+      } else if (take) {
         const u32 number = atomic_add(listed, 1u);
-        if (number < static_cast<u32>(kSegment)) list[number] = place_of(x, token);
-        return;
+        if (number < static_cast<u32>(kSegment)) list[number] = place;
       }
-      bin = static_cast<u32>((rank - stretch.first) >> shift);
+      // The next one moves up.
+      QUERN_UNROLL for (int e = 1; e < kVector; ++e) x[e - 1] = x[e];
+      near >>= 1, ++at;
     }
-    last.take(key, bin, flush);
-  });
-  QUERN_ROLLED for (int i = 0; i < 2; ++i) {
-    flush(last.key[1], last.bin[1], last.count[1]);
-    last.key[1] = last.key[0], last.bin[1] = last.bin[0], last.count[1] = last.count[0];
   }
+  if (scan != Scan::list) {
+    last.add(bins);
+    weights = warp_sum(weights);
+    if (lane() == 0) bins.add(kSpots, weights, 0);
+  }
+  return ranks;
+}
+
+// A thread's bins, added up over the blocks; and what comes before them.
+struct OwnBins {
+  u64 weight[kOwnBins], before;
+  u32 count[kOwnBins], count_before;
+};
+// `counting`: the counts that come before are asked for.
+QUERN_DEVICE OwnBins add_up(const Part& part, i32 blocks, bool counting) {
+  const Bins bins = Bins::of(part);
+  OwnBins own{};
+  static_assert(kOwnBins == 2);
+  const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
+  QUERN_FOUR_AT_ONCE for (i32 r = 0; r < blocks; ++r) {
+    const vec16 two = of_block(reinterpret_cast<const vec16*>(weights), r);
+    const u64 its = of_block(reinterpret_cast<const u64*>(counts), r);
+    own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
+    own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
+    own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32);
+  }
+  u64 weight = 0;
+  u32 count = 0;
+  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
+  u64* const scratch = part.desk->scratch;
+  own.before = sum_before(scratch, weight);
+  if (counting) own.count_before = static_cast<u32>(sum_before(scratch, count));
+  return own;
+}
+
+enum class By : i32 { weight, count };
+// The bin that reaches `wanted`, and what comes before it. kNoBin: none does. `found` has kNoBin in front.
+struct FoundBins {
+  u32 bin;
+  u64 weight;
+  u32 count, in;
+};
+QUERN_DEVICE FoundBins find_bin(u64* found, const OwnBins& own, By by, u64 wanted) {
+  u64 before = own.before, count = own.count_before;
+  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
+    const u64 from = by == By::weight ? before : count, in = by == By::weight ? own.weight[i] : u64{own.count[i]};
+    if (from < wanted && wanted <= from + in) {
+      found[0] = static_cast<u64>(kOwnBins * thread_index() + i), found[1] = before, found[2] = count;
+      found[3] = own.count[i];
+    }
+    before += own.weight[i], count += own.count[i];
+  }
+  sync_block();
+  return {static_cast<u32>(found[0]), found[1], static_cast<u32>(found[2]), static_cast<u32>(found[3])};
+}
+
+// The lists of all blocks, in no order, into few. How many; -1: there are too many.
+QUERN_DEVICE i32 gather(const Part& part, i32 blocks, const Place* list, const u32* listed) {
+  // This thread's token is the i-th of block `from`.
+  i32 count = 0, i = thread_index(), from = -1;
+  each_block(blocks, listed, [&](i32 r, u32 number) {
+    const i32 its = static_cast<i32>(number);
+    const bool here = from < 0 && i < its;
+    from = here ? r : from;
+    i -= from < 0 ? its : 0;
+    count += its;
+  });
+  if (count > kSegment) return -1;
+  if (from >= 0) part.desk->few[thread_index()] = of_block(list + i, from);
+  sync_block();
+  return count;
+}
+
+// One of `count` tokens in few, its weight, and how many there are before it in order and what they weigh. Several
+// lanes next to each other have the same token and share the comparisons; the first of them is `there`.
+struct Ranked {
+  bool there;
+  Place place;
+  u64 weight, before;
+  u32 rank;
+};
+QUERN_DEVICE Ranked rank_few(const Part& part, const Scope& scope, i32 count) {
+  Desk& desk = *part.desk;
+  i32 sharers = 1;
+  QUERN_UNROLL for (int wider = 2; wider <= 8; wider *= 2) sharers = count * wider <= kThreads ? wider : sharers;
+  const i32 t = thread_index() / sharers, among = thread_index() & (sharers - 1);
+  Ranked own{};
+  own.there = among == 0 && t < count;
+  own.place = t < count ? desk.few[t] : Place{0};
+  own.weight = t < count ? scope.weigh(value_at(own.place)) : u64{0};
+  if (own.there) desk.weights[t] = own.weight;
+  sync_block();
+  if (warp() * kWarp / sharers < count) {
+    QUERN_FOUR_AT_ONCE for (i32 i = among; i < count; i += sharers) {
+      const bool more = desk.few[i] > own.place;
+      own.before += more ? desk.weights[i] : u64{0}, own.rank += more;
+    }
+    QUERN_ROLLED for (int d = 1; d < sharers; d *= 2) {
+      own.before += shuffle_xor(own.before, d), own.rank += shuffle_xor(own.rank, d);
+    }
+  }
+  return own;
 }
 
 }  // namespace q

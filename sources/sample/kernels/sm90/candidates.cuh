@@ -1,41 +1,45 @@
 // A block's part of a row streams by once. What may stay is kept in shared memory, as candidates; of the rest remain
-// what each chunk comes to, where that is asked for.
+// what each chunk comes to, and the logits that lists name.
 //
 // What may stay lies above a bound. The first chunk of each warp, and they lie far apart, tells it: the n-th of the
 // largest logits of pairs of lanes. For top_k and for a share of the weight that is a guess, which whoever searches the
 // candidates has to check; for min_p the bound follows the largest logit so far.
-//
-// Edits that only lower logits wait until a raw logit has reached the bound: few do. Then masks are applied to its
-// vector, and a token that lists name is set aside. Where edits may raise a logit, or all logits are summed up, the
-// stream edits each chunk as it comes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/blocks.cuh"
+#include "common/sm90/tma.cuh"
+#include "sample/kernels/random.cuh"
+#include "sample/kernels/report.cuh"
 #include "sample/kernels/sm90/named.cuh"
+#include "sample/kernels/stream.cuh"
 
 namespace q {
 
+inline constexpr i32 kWarps = kThreads / kWarp;
 inline constexpr i32 kPairs = kThreads / 2, kPairTokens = 2 * kEach;
-inline constexpr u32 kOfVector = (1u << kVector) - 1, kAllLoads = (1u << kLoads) - 1;
 
-// What a block has at the beginning of its shared memory.
+// What a block has in static shared memory, at the same place in each of the cluster.
 struct Desk {
-  u64 scratch[kWarps + 2];
+  u64 scratch[kThreads / kWarp + 2];
   u64 few[kSegment], weights[kSegment];
-  u64 found[4], token[2];  // what has been found
+  u64 bins[2][8], tokens[2][2];  // what has been found, in turns
+  u64 first, last;               // this block's own, which the others read
   u64 bound;
-  u32 held, more;  // candidates, beyond their end, too: this block's, and in the first block those of others
-  u32 aside;       // named tokens that reached the bound, likewise
-  u32 reaching;    // in the first block: how many candidates reach the highest bound
-  u32 listed;      // tokens on the list, beyond its end, too
-  u32 nan, top;    // of the part: whether there is one; the key of the largest logit that was kept
-  u32 low;         // complement of the key of the least logit in the first chunks
-  u32 named;       // tokens of the part whose logits are settled
-  u32 verdict;     // enum Verdict, from the first block
-  f32 max, least;  // of the row, likewise
+  u32 held;       // candidates, beyond their end, too
+  u32 listed[2];  // tokens on the list, likewise
+  u32 ends[8];    // in the first block: of the blocks' candidates, one behind the other
+  u32 nan, top;   // of all of the part's: whether there is one; the key of the largest logit that is named
+  u32 named;      // tokens of the part
+  u32 verdict;
+  f32 max;  // the row's, from the first block
   u64 total;
 };
+
+// A candidate: its logit's bits above its id.
+QUERN_DEVICE u64 to_candidate(f32 x, i32 token) { return static_cast<u64>(bits_of(x)) << 32 | static_cast<u32>(token); }
+QUERN_DEVICE f32 value_of_candidate(u64 c) { return f32_of(static_cast<u32>(c >> 32)); }
+QUERN_DEVICE i32 token_of_candidate(u64 c) { return static_cast<i32>(static_cast<u32>(c)); }
+QUERN_DEVICE Place place_of_candidate(u64 c) { return place_of(value_of_candidate(c), token_of_candidate(c)); }
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
 struct Part {
@@ -43,16 +47,14 @@ struct Part {
   i32 first, chunks;  // of the row's
   i32 all;            // chunks of the row
   i32 most;           // candidates that there is room for
-  Place* candidates;
-  u64* stats;  // [all] of the row's chunks, without what lists name
-  u8* work;    // histogram and list, or weights of chunks
-  i32* aside;  // [kAside]
+  u64* candidates;
+  u64* stats;  // [all] largest logit and sum of shares, as f32, of what no list names
+  u8* work;    // histogram and lists, or weights of chunks
   Named named;
   bool has_names;
   Desk* desk;
 
   QUERN_DEVICE bool names() const { return kEdits && has_names; }
-  QUERN_DEVICE i32 begin() const { return first * kChunk; }
   QUERN_DEVICE Room room() const {
     Room r{};
     r.scratch = desk->scratch;
@@ -60,9 +62,7 @@ struct Part {
   }
 };
 
-static_assert(sizeof(Desk) <= kDesk);
-
-QUERN_DEVICE Part part_of(const SampleParams& p) {
+QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   Part part{};
   part.rank = static_cast<i32>(cluster_rank()), part.blocks = static_cast<i32>(cluster_size());
   part.all = p.chunks;
@@ -72,68 +72,39 @@ QUERN_DEVICE Part part_of(const SampleParams& p) {
   const FilterRoom room = filter_room(p.chunks, p.chunks_per_block, p.slots);
   u8* const shared = dynamic_shared();
   part.most = room.candidates;
-  part.candidates = reinterpret_cast<Place*>(shared + room.held);
+  part.candidates = reinterpret_cast<u64*>(shared);
   part.work = shared + room.work;
   part.stats = reinterpret_cast<u64*>(shared + room.stats);
-  part.aside = reinterpret_cast<i32*>(shared + room.aside);
   part.named.marks = reinterpret_cast<u32*>(shared + room.marks);
   part.named.before = reinterpret_cast<u16*>(shared + room.before);
   part.named.words = reinterpret_cast<u32*>(shared + room.named);
   part.named.values = reinterpret_cast<f32*>(shared + room.values);
-  part.named.begin = part.begin(), part.named.chunks = part.chunks;
+  part.named.begin = part.first * kChunk, part.named.chunks = part.chunks;
   part.has_names = p.slots != 0;
-  part.desk = reinterpret_cast<Desk*>(shared);
+  part.desk = desk;
   return part;
 }
 
-// ---- A lane's vector of the row, from `token` on
-QUERN_DEVICE bool comes_whole(const SampleParams& p, i32 token) { return p.vectors && token + kVector <= p.vocab; }
-QUERN_DEVICE void widen(const vec16& raw, f32* x) {
-  QUERN_UNROLL for (int w = 0; w < 4; ++w) {
-    if constexpr (sizeof(Logit) == 4) {
-      x[w] = f32_of(raw.x[w]);
-    } else {
-      const f32x2 pair = unpack<Logit>(raw.x[w]);
-      x[2 * w] = pair.x, x[2 * w + 1] = pair.y;
-    }
-  }
+// What block r has at this place.
+template <class T>
+QUERN_DEVICE T of_block(const T* place, i32 r) {
+  return load_cluster<T>(cluster_address(place, static_cast<u32>(r)));
 }
-// `raw` is what lies there, where the vector comes whole. -inf behind the row's end.
-QUERN_DEVICE void widen_vector(const SampleParams& p, const Row& row, i32 token, const vec16& raw, f32 (&x)[kVector]) {
-  if (comes_whole(p, token)) {
-    widen(raw, x);
+// f(r, what block r has there) for the first `blocks` blocks, of a place that is the same for all lanes, which all
+// call.
+template <class T, class F>
+QUERN_DEVICE void each_block(i32 blocks, const T* place, F f) {
+  const T own = of_block(place, lane() < blocks ? lane() : 0);
+  QUERN_ROLLED for (i32 r = 0; r < blocks; ++r) f(r, shuffle(own, r));
+}
+QUERN_DEVICE void sync_blocks(i32 blocks) {
+  if (blocks == 1) {
+    sync_block();
   } else {
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) x[e] =
-        token + e < p.vocab ? to_f32(row.logits[token + e]) : -infinity();
+    sync_cluster_shared();
   }
-}
-// Penalties and masks; what is out becomes -inf, NaN stays. Tokens that lists name stay raw: their bits.
-QUERN_DEVICE u32 edit_alone(const SampleParams& p, const Row& row, const Part& part, i32 token, f32 (&x)[kVector]) {
-  if (!kEdits || token >= p.vocab) return 0;
-  const i32 word = token >> 5, bit = token & 31;
-  const u32 named = part.names() ? part.named.bits_at(token - part.begin()) & kOfVector : 0u;
-  const u32 in = row.allowed ? row.allowed[word] >> bit | named : ~0u;
-  const u32 repeated = row.prompt_mask ? row.prompt_mask[word] >> bit & ~named : 0u;
-  const u32 skipped = ~in | named;
-  if (row.counts || (repeated & kOfVector) != 0 || (~in & kOfVector) != 0) {
-    // The first one is edited and the others move up, so that each is in a register.
-    QUERN_ROLLED for (int e = 0; e < kVector; ++e) {
-      f32 own = x[0];
-      const bool counts = row.counts && token + e < p.vocab && (skipped >> e & 1) == 0;
-      own = penalise(row, own, (repeated >> e & 1) != 0, counts ? row.counts[token + e] : 0);
-      if ((in >> e & 1) == 0) own = -infinity();
-      QUERN_UNROLL for (int m = 1; m < kVector; ++m) x[m - 1] = x[m];
-      x[kVector - 1] = own;
-    }
-  }
-  return named;
-}
-QUERN_DEVICE u32 load_vector(const SampleParams& p, const Row& row, const Part& part, i32 token, f32 (&x)[kVector]) {
-  widen_vector(p, row, token, comes_whole(p, token) ? load16(row.logits + token) : vec16{}, x);
-  return edit_alone(p, row, part, token, x);
 }
 
-// ---- The bound
 // Which tokens are worth keeping.
 struct Wanted {
   bool none;   // no candidates
@@ -174,21 +145,97 @@ QUERN_DEVICE Place find_bound(const Part& part, const Wanted& wanted, f32 top, i
     if (lane() == 0 && largest != 0) atomic_max(&desk.bound, largest);
   }
   if (wanted.drop > -infinity()) {
-    const u32 key = warp_max(key_at(own));
-    if (lane() == 0 && key > kDead) atomic_max(&desk.bound, place_of(value_of(key) + wanted.drop, 0x7fffffff));
+    u32 key = 0;
+    QUERN_ROLLED for (i32 i = lane(); i < kPairs; i += kWarp) {
+      const u32 its = key_at(desk.few[i]);
+      key = its > key ? its : key;
+    }
+    key = warp_max(key);
+    if (thread_index() == 0 && key > kDead) atomic_max(&desk.bound, place_of(value_of(key) + wanted.drop, 0x7fffffff));
   }
   sync_block();
   const Place bound = desk.bound;
   return is_token(bound) ? bound : place_of(value_of(kDead + 1), 0x7fffffff);
 }
 
-// ---- The stream
+// Edits a chunk; of the named tokens the raw logits are noted and -inf stays.
+QUERN_DEVICE void edit_part_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, f32 (&x)[kEach]) {
+  if constexpr (kEdits) {
+    const i32 begin = (part.first + c) * kChunk;
+    const ChunkMasks masks = load_masks(row, begin, p.vocab);
+    const u32* const listed = part.names() ? part.named.marks + c * kGroups : nullptr;
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+      if (listed) {
+        const i32 local = c * kChunk + place_in_chunk(j);
+        const u32 bits = part.named.bits_at(local) & ((1u << kVector) - 1);
+        if (bits != 0) {
+          f32* value = part.named.values + part.named.rank_of(local);
+          QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+            if ((bits >> e & 1) != 0) *value++ = x[j * kVector + e];
+          }
+        }
+      }
+      edit_vector(p, row, begin, j, masks, listed, x + j * kVector);
+    }
+  }
+}
+
+// Keeps those of a chunk that reach `least`; `strict` from load `ties` on, where equality is not enough. How many.
+QUERN_DEVICE u32 keep_chunk(const Part& part, const f32 (&x)[kEach], i32 begin, f32 least, u32 enough, bool strict) {
+  const f32 above = value_of(key_of(least) + 1);
+  i32 ties = strict ? 0 : kLoads;
+  const f32 from = strict ? above : least;
+  // Most loads have none of them: what is done for each token is done for those that have.
+  u32 own = 0, loads = 0;
+  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+    bool any = false;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) any |= x[j * kVector + e] >= from;
+    if (ballot(any) == 0) continue;
+    loads |= 1u << j;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) own += x[j * kVector + e] >= from ? 1u : 0u;
+  }
+  if (loads == 0) return 0;
+  u32 through = warp_scan(own), total = shuffle(through, kWarp - 1);
+  if (enough != 0 && !strict && total > enough + kChunk / 8) {
+    // Many are equal to the bound, and the first of them are enough. Numbers of two loads are in a word.
+    u32 pairs[kLoads / 2], sum = 0;
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+      u32 its = 0;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) its += x[j * kVector + e] >= least ? 1u : 0u;
+      pairs[j / 2] = (j & 1) == 0 ? its : pairs[j / 2] | its << 16;
+    }
+    ties = 0;
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+      if ((j & 1) == 0) pairs[j / 2] = warp_sum(pairs[j / 2]);
+      ties += sum < enough ? 1 : 0;
+      sum += pairs[j / 2] >> 16 * (j & 1) & 0xffffu;
+    }
+    own = 0;
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) own += x[i] >= (i / kVector < ties ? least : above) ? 1u : 0u;
+    through = warp_scan(own), total = shuffle(through, kWarp - 1);
+  }
+  u32 at = 0;
+  if (lane() == 0) at = atomic_add(&part.desk->held, total);
+  at = shuffle(at, 0);
+  if (at + total > static_cast<u32>(part.most)) return total;
+  u64* to = part.candidates + (at + through - own);
+  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+    const i32 token = begin + place_in_chunk(j);
+    const f32 reach = j < ties ? least : above;
+    if ((loads >> j & 1) == 0) continue;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+      if (x[j * kVector + e] >= reach) *to++ = to_candidate(x[j * kVector + e], token + e);
+    }
+  }
+  return total;
+}
+
+// What stream_part() makes of a chunk with a NaN or an infinity in it, or with nothing.
 struct Chunk {
   f32 x[kEach];
 };
-// What a chunk with a NaN or an infinity in it, or with nothing, weighs.
-QUERN_CALLED f32 weigh_odd_chunk(Chunk chunk, f32 max, f32 scale) {
-  take_nan_out(chunk.x);
+QUERN_CALLED f32 weigh_odd_chunk(Chunk chunk, f32 max, f32 scale, bool* nan) {
+  *nan = take_nan_out(chunk.x);
   return max > -infinity() ? warp_sum(sum_of_shares(chunk.x, max, scale)) : 0.0f;
 }
 
@@ -196,189 +243,68 @@ QUERN_CALLED f32 weigh_odd_chunk(Chunk chunk, f32 max, f32 scale) {
 struct Plan {
   Wanted wanted;
   bool weigh;  // sums over chunks are asked for
-  bool edits;  // edit each chunk as it comes; else edits wait
-  bool first;  // but for the first chunk of a warp, which tells the bound
   f32 scale;
 };
-// What a warp knows of the bound.
-struct Bar {
-  Place place;
-  f32 least;    // its logit
-  f32 reach;    // what a token has to reach: that, or the next larger one where there are enough that equal it
-  u32 kept;     // by this warp since the bound has moved
-  bool strict;  // equality is not enough any more
-  QUERN_DEVICE void move(Place to) { place = to, least = reach = value_at(to), kept = 0, strict = false; }
-  QUERN_DEVICE void tighten() { strict = true, reach = value_of(key_of(least) + 1); }
-};
-
-// Keeps those that reach the bar among the vectors `loads` of the chunk that begins at `first`. True in a lane that met
-// a NaN.
-QUERN_DEVICE bool keep_vectors(const SampleParams& p, const Row& row, const Part& part, const Plan& plan, i32 first,
-                               u32 loads, Bar* bar, f32* high) {
-  Desk& desk = *part.desk;
-  const Wanted& wanted = plan.wanted;
-  bool nan = false;
-  QUERN_ROLLED while (loads != 0) {
-    const i32 j = static_cast<i32>(trailing_zeros(loads)), token = first + place_in_chunk(j);
-    loads &= loads - 1;
-    f32 x[kVector];
-    const u32 named = load_vector(p, row, part, token, x);
-    if (kEdits && named != 0) {
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        if ((named >> e & 1) == 0) continue;
-        if (!plan.edits && !(x[e] < bar->reach)) {
-          const u32 at = atomic_add(&desk.aside, 1u);
-          if (at < static_cast<u32>(kAside)) part.aside[at] = token + e;
-        }
-        x[e] = -infinity();
-      }
-    }
-    f32 top = -infinity();
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) top = fmax(top, x[e]), nan |= x[e] != x[e];
-    *high = fmax(*high, top);
-    if (wanted.drop > -infinity() && ballot(top + wanted.drop > bar->least) != 0) {
-      bar->move(place_of(warp_max(top) + wanted.drop, 0x7fffffff));
-      if (lane() == 0) atomic_max(&desk.bound, bar->place);
-    }
-    const u64 below = (u64{1} << lane()) - 1;
-    u32 total = 0, before[kVector];
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-      const u64 those = ballot(x[e] >= bar->reach);
-      before[e] = total + popcount(those & below), total += popcount(those);
-    }
-    if (total == 0) continue;
-    u32 at = 0;
-    if (lane() == 0) at = atomic_add(&desk.held, total);
-    at = shuffle(at, 0);
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-      if (x[e] >= bar->reach && at + before[e] < static_cast<u32>(part.most))
-        part.candidates[at + before[e]] = place_of(x[e], token + e);
-    }
-    bar->kept += total;
-    if (wanted.enough != 0 && !bar->strict && bar->kept >= wanted.enough) bar->tighten();
-  }
-  return nan;
-}
-
-// Asks for a chunk, so that it is nearer when it is loaded.
-QUERN_DEVICE void ask_for_chunk(const SampleParams& p, const Row& row, i32 first) {
-  constexpr i32 kLine = 128 / static_cast<i32>(sizeof(Logit));
-  QUERN_ROLLED for (i32 at = lane() * kLine; at < kChunk; at += kWarp * kLine) {
-    if (first + at < p.vocab) prefetch_line(row.logits + first + at);
-  }
-}
-QUERN_DEVICE void load_raw(const Row& row, i32 first, f32 (&x)[kEach]) {
-  vec16 raw[kLoads];
-  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) raw[j] = load16_once(row.logits + first + place_in_chunk(j));
-  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) widen(raw[j], x + j * kVector);
-}
-// As edited, without what lists name.
-QUERN_DEVICE void load_edited(const SampleParams& p, const Row& row, const Part& part, i32 first, f32 (&x)[kEach]) {
-  Chunk chunk;
-  QUERN_ROLLED for (int j = 0; j < kLoads; ++j) {
-    f32 v[kVector];
-    const u32 named = load_vector(p, row, part, first + place_in_chunk(j), v);
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-      chunk.x[j * kVector + e] = kEdits && (named >> e & 1) != 0 ? -infinity() : v[e];
-    }
-  }
-  QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = chunk.x[i];
-}
-
-// The chunks of a part that a warp has: a run.
-struct Run {
-  i32 begin, end;
-};
-QUERN_DEVICE Run run_of_warp(const Row& row, const Part& part) {
+// Streams the part. prepare() tells the plan while the first chunk comes; all threads, and it ends with a barrier.
+// Candidates are on the desk then, and what the chunks come to. True in a lane that met a NaN.
+template <class F>
+QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, F prepare) {
+  // Each warp has a run of chunks.
   const i32 chunks = row.logits ? part.chunks : 0;
-  return {warp() * chunks / kWarps, (warp() + 1) * chunks / kWarps};
-}
-inline constexpr i32 kAhead = 2;  // chunks that are asked for
-QUERN_DEVICE void ask_for_first(const SampleParams& p, const Row& row, const Part& part) {
-  const Run run = run_of_warp(row, part);
-  QUERN_ROLLED for (i32 c = run.begin; c < run.begin + kAhead && c < run.end; ++c) {
-    ask_for_chunk(p, row, (part.first + c) * kChunk);
-  }
-}
-
-// Streams the part. Candidates are on the desk then, and what the chunks come to. True in a lane that met a NaN. All
-// threads, behind a barrier.
-QUERN_CALLED bool stream_part(const SampleParams& p, const Row& row, const Plan& plan) {
-  const Part part = part_of(p);
-  Desk& desk = *part.desk;
-  const Run run = run_of_warp(row, part);
-  const i32 begin = run.begin, end = run.end;
-  const Wanted& wanted = plan.wanted;
-  bool any_nan = false;
-  Bar bar{};
-  f32 high = -infinity();
+  const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
+  bool any_nan = false, strict = false;
+  Plan plan{};
+  Place bound = 0;
+  u32 kept = 0;
   QUERN_ROLLED for (i32 c = begin; c == begin || c < end; ++c) {
-    const i32 first = (part.first + c) * kChunk;
-    const bool whole = c < end && p.vectors && first + kChunk <= p.vocab;
-    const bool edits = kEdits && (plan.edits || (c == begin && plan.first));
     f32 x[kEach];
-    if (whole && !edits) {
-      load_raw(row, first, x);
+    const bool there = c < end;
+    if (there) {
+      load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
     } else {
-      load_edited(p, row, part, c < end ? first : p.vocab, x);
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = -infinity();
     }
-    if (c + kAhead < end) ask_for_chunk(p, row, first + kAhead * kChunk);
-    f32 tops[kLoads], max;
-    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-      tops[j] = x[j * kVector];  // NaN is passed over
-      QUERN_UNROLL for (int e = 1; e < kVector; ++e) tops[j] = fmax(tops[j], x[j * kVector + e]);
-      max = j == 0 ? tops[0] : fmax(max, tops[j]);
-    }
-    if (c == begin && !wanted.none) {
-      f32 low = x[0];
-      QUERN_UNROLL for (int i = 1; i < kEach; ++i) low = fmin(low, x[i]);
-      const u32 lowest = warp_max(~key_of(low));
-      if (lane() == 0) atomic_max(&desk.low, lowest);
-      bar.move(find_bound(part, wanted, max, first + kChunk - 1));
-    }
-    if (c >= end) break;
-    // Of a first chunk that has been edited the named tokens are still to be looked at.
-    u32 loads = kEdits && c == begin && plan.first && !plan.edits ? kAllLoads : 0u;
+    if (c == begin) plan = prepare();
+    const Wanted& wanted = plan.wanted;
+    if (there) edit_part_chunk(p, row, part, c, x);
+    f32 max = -infinity(), sum = 0.0f;
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) max = fmax(max, x[i]);  // NaN is passed over
+    const i32 first = (part.first + c) * kChunk;
+    if (c == begin && !wanted.none) bound = find_bound(part, wanted, max, first + kChunk - 1);
+    if (!there) break;
+    max = warp_max(max);
     if (!wanted.none) {
       if (wanted.drop > -infinity()) {
-        const Place highest = shuffle(load_volatile(&desk.bound), 0);
-        if (highest > bar.place) bar.move(highest);
-      }
-      if (wanted.enough != 0 && !bar.strict && first > index_at(bar.place)) bar.tighten();
-      if (ballot(max >= bar.reach) != 0) {
-        QUERN_UNROLL for (int j = 0; j < kLoads; ++j) loads |= ballot(tops[j] >= bar.reach) != 0 ? 1u << j : 0u;
-      }
-    }
-    if (plan.weigh || wanted.none) high = fmax(high, max);
-    if (plan.weigh) {
-      // What sum_of_shares() makes of ordinary numbers, and NaN where there is one.
-      const f32 top = warp_max(max);
-      f32 sum = 0.0f;
-      QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((x[i] - top) * plan.scale);
-      sum = warp_sum(sum);
-      if (sum != sum || !(top > -infinity())) {
-        Chunk chunk;
-        QUERN_UNROLL for (int i = 0; i < kEach; ++i) chunk.x[i] = x[i], any_nan |= x[i] != x[i];
-        sum = weigh_odd_chunk(chunk, top, plan.scale);
-      }
-      if (lane() == 0) part.stats[part.first + c] = to_stats(top, sum);
-    } else if (p.status != nullptr) {
-      // Of two numbers that compare neither way one is NaN.
-      bool nan = false;
-      QUERN_UNROLL for (int i = 0; i < kEach; i += 2) nan |= !(x[i] >= x[i + 1]) && !(x[i] < x[i + 1]);
-      if (ballot(nan) != 0) {
-        // Whether it stays one once it is edited is seen there.
-        if (kEdits && !plan.edits) {
-          loads = kAllLoads;
-        } else {
-          any_nan |= nan;
+        // The bound follows the largest logit that any warp has met.
+        const Place others = load_volatile(&part.desk->bound);
+        if (max + wanted.drop > value_at(bound)) {
+          bound = place_of(max + wanted.drop, 0x7fffffff), strict = false, kept = 0;
+          if (lane() == 0 && bound > others) atomic_max(&part.desk->bound, bound);
         }
+        const Place highest = shuffle(others, 0);
+        if (highest > bound) bound = highest, strict = false, kept = 0;
       }
+      strict = strict || (wanted.enough != 0 && (kept >= wanted.enough || first > index_at(bound)));
+      if (max >= value_at(bound)) kept += keep_chunk(part, x, first, value_at(bound), wanted.enough, strict);
     }
-    any_nan |= keep_vectors(p, row, part, plan, first, loads, &bar, &high);
+    // What sum_of_shares() makes of ordinary numbers, and NaN where there is one.
+    if (plan.weigh) {
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((x[i] - max) * plan.scale);
+      sum = warp_sum(sum);
+    } else {
+      bool nan = false;
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) nan |= x[i] != x[i];
+      sum = ballot(nan) != 0 ? q::nan() : 0.0f;
+    }
+    if (sum != sum || !(max > -infinity())) {
+      Chunk chunk;
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) chunk.x[i] = x[i];
+      bool nan;
+      sum = weigh_odd_chunk(chunk, max, plan.scale, &nan);
+      any_nan |= nan;
+    }
+    if (lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
   }
-  const u32 key = warp_max(key_of(high));
-  if (lane() == 0) atomic_max(&desk.top, key);
   return any_nan;
 }
 

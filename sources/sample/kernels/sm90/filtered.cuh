@@ -1,8 +1,8 @@
-// Samples a token a row where filters or edits may be given, in one launch: the blocks of a cluster share the row. It
-// streams by once; what may stay is looked through by the first block. Where that was not enough, as in a row whose
-// logits are alike, all blocks read the row again.
+// Samples a token a row where filters may be given, in one launch: the blocks of a cluster share the row. It streams by
+// once; what may stay is looked through by the first block. Where that was not enough, as in a row whose logits are
+// alike, all blocks read the row again.
 // SPDX-License-Identifier: Apache-2.0
-#include "sample/kernels/sm90/search.cuh"
+#include "sample/kernels/sm90/choose_kept.cuh"
 
 namespace q {
 
@@ -12,7 +12,6 @@ struct Request {
   bool whole;  // a draw from all of the row
   bool alone;  // a share of the whole row's weight
   bool weigh;  // sums over chunks are asked for
-  bool waits;  // edits only lower logits, and so can wait until a raw logit reaches the bound
   u32 wrong;   // what may be said of it before the row is looked at
   f32 inverse_temperature;
 };
@@ -26,11 +25,6 @@ QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const R
   r.weigh = p.sums == Sums::all || r.whole || r.alone;
   r.inverse_temperature = inverse_of(r.settings.temperature);
   if (greedy) r.settings.top_k = 1, r.settings.top_p = 1.0f, r.settings.min_p = 0.0f;
-  if constexpr (kEdits) {
-    const Biases biases = biases_of(p, row.i);
-    r.waits = !r.weigh && row.repetition >= 1.0f && row.presence >= 0.0f && row.frequency >= 0.0f &&
-              biases.begin == biases.end;
-  }
   return r;
 }
 // How far below the largest logit what min_p leaves may lie: <= 0.
@@ -64,53 +58,86 @@ QUERN_DEVICE Wanted wanted_of(const SampleParams& p, const Part& part, const Req
   return w;
 }
 
-// In the first block: the other blocks' candidates behind its own, but for those lower than `*bound`, which is the
-// highest bound of all. How many there are; -1: a block had no room for its own, or there is none for all, or fewer
-// than `enough` reach the bound, and it lies above `least`.
+// In the first block: what the others know of their chunks, and the row's largest logit.
+QUERN_DEVICE f32 learn_part(const Part& part, i32 chunks_each) {
+  f32 max = -infinity();
+  QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
+    const i32 r = c / chunks_each;
+    if (r != 0) part.stats[c] = of_block(part.stats + c, r);
+    max = fmax(max, f32_of(static_cast<u32>(part.stats[c])));
+  }
+  u32 key = key_of(max);
+  if (part.names()) {
+    each_block(part.blocks, &part.desk->top, [&](i32, u32 its) { key = its > key ? its : key; });
+  }
+  return value_of(reduce_max(part.room(), key));
+}
+
+// In the first block: the other blocks' candidates behind its own, no lower than `*bound`, which is the highest bound
+// of all. How many there are; -1: a block had no room for its own, or there is none for all, or fewer than `enough`
+// reach the bound, and it lies above `least`.
 QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, f32 least, Place* bound) {
   Desk& desk = *part.desk;
-  const i32 r = lane() < part.blocks ? lane() : 0;
-  const u32 its = of_block(&desk.held, r);
-  const Place highest = *bound = warp_max(of_block(&desk.bound, r));
-  if (warp_max(its) > static_cast<u32>(part.most)) return -1;
-  const u32 own = shuffle(its, 0);
+  Place highest = 0;
+  each_block(part.blocks, &desk.bound, [&](i32, u64 its) { highest = its > highest ? its : highest; });
+  *bound = highest;
+  u32 all = 0;
+  bool complete = true;
+  each_block(part.blocks, &desk.held, [&](i32 r, u32 its) {
+    complete = complete && its <= static_cast<u32>(part.most);
+    all += its;
+    if (thread_index() == 0) desk.ends[r] = all;
+  });
+  sync_block();  // all know how many there are before there are more
+  if (!complete) return -1;
+  const u32 own = desk.ends[0];
   u32 reaching = 0;
-  QUERN_ROLLED for (i32 from = warp(); from < part.blocks; from += kWarps) {
-    const u32 count = shuffle(its, from);
-    QUERN_FOUR_AT_ONCE for (u32 i = static_cast<u32>(lane()); i < count; i += kWarp) {
-      const Place place = of_block(part.candidates + i, from);
-      if (place < highest) continue;
+  constexpr int kAtOnce = 4;  // loads under way
+  QUERN_ROLLED for (u32 base = static_cast<u32>(thread_index()); base < all; base += kThreads * kAtOnce) {
+    u64 candidates[kAtOnce];
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const u32 at = base + static_cast<u32>(j * kThreads);
+      i32 from = 0;
+      u32 begin = 0;
+      QUERN_ROLLED while (from + 1 < part.blocks && at >= desk.ends[from]) begin = desk.ends[from++];
+      candidates[j] = at < all ? of_block(part.candidates + (at - begin), from) : 0;
+    }
+    QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
+      const u64 candidate = candidates[0];
+      QUERN_UNROLL for (int m = 1; m < kAtOnce; ++m) candidates[m - 1] = candidates[m];
+      const u32 at = base + static_cast<u32>(j * kThreads);
+      if (at >= all || place_of_candidate(candidate) < highest) continue;
       ++reaching;
-      if (from == 0) continue;
-      const u32 to = own + atomic_add(&desk.more, 1u);
-      if (to < static_cast<u32>(part.most)) part.candidates[to] = place;
+      if (at < own) continue;
+      const u32 to = atomic_add(&desk.held, 1u);
+      if (to < static_cast<u32>(part.most)) part.candidates[to] = candidate;
     }
   }
-  reaching = warp_sum(reaching);
-  if (lane() == 0) atomic_add(&desk.reaching, reaching);
+  reaching = reduce_sum(part.room(), reaching);
+  const u32 held = desk.held;
   sync_block();
-  const u32 all = own + desk.more;
-  reaching = desk.reaching;
-  if (all > static_cast<u32>(part.most) || reaching == 0) return -1;
-  if (highest != 0 && value_at(highest) > least && reaching < enough) return -1;
-  return static_cast<i32>(all);
+  if (held > static_cast<u32>(part.most) || (highest != 0 && value_at(highest) > least && reaching < enough)) return -1;
+  return static_cast<i32>(held);
 }
 
 // f(token, logit) for each named token of the row, in the first block.
 template <class F>
 QUERN_DEVICE void each_named(const Part& part, i32 chunks_each, F f) {
   QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
+    Named named = part.named;
+    named.begin = r * chunks_each * kChunk;
     const u32 count = of_block(&part.desk->named, r);
+    const i32 rest = part.all - r * chunks_each;
+    named.chunks = rest < 0 ? 0 : rest < chunks_each ? rest : chunks_each;
     QUERN_ROLLED for (u32 n = static_cast<u32>(thread_index()); n < count; n += kThreads) {
-      // Words have the token's place in its part to 16 bits; what is above them grows along the list.
       i32 high = 0;
       constexpr i32 kStep = (1 << 16) / 64;
-      QUERN_ROLLED for (i32 at = kStep; at < chunks_each * kGroups / 2; at += kStep) {
-        const u32 two = of_block(reinterpret_cast<const u32*>(part.named.before + at), r);
+      QUERN_ROLLED for (i32 at = kStep; at < named.chunks * kGroups / 2; at += kStep) {
+        const u32 two = of_block(reinterpret_cast<const u32*>(named.before + at), r);
         if ((two & 0xffffu) <= n) ++high;
       }
-      f(r * chunks_each * kChunk + (high << 16 | static_cast<i32>(of_block(part.named.words + n, r) >> 16)),
-        of_block(part.named.values + n, r));
+      f(named.begin + (high << 16 | static_cast<i32>(of_block(named.words + n, r) >> 16)),
+        of_block(named.values + n, r));
     }
   }
 }
@@ -119,13 +146,13 @@ QUERN_DEVICE void each_named(const Part& part, i32 chunks_each, F f) {
 struct Weights {
   u64 of_chunks, of_named, race;
 };
-QUERN_CALLED Weights weigh_row(const SampleParams& p, f32 max, const Request& request, const Stream& stream) {
-  const Part part = part_of(p);
+QUERN_DEVICE Weights weigh_row(const Part& part, i32 chunks_each, f32 max, const Request& request,
+                               const Stream& stream) {
   const Room room = part.room();
   const f32 scale = request.inverse_temperature * kLog2OfE;
   Weights sums{0, 0, ~u64{0}};
   if (part.names()) {
-    each_named(part, p.chunks_per_block, [&](i32 token, f32 x) {
+    each_named(part, chunks_each, [&](i32 token, f32 x) {
       const f32 share = share_of_largest(max, x, scale);
       sums.of_named += to_units(share);
       if (!request.whole || share == 0.0f) return;
@@ -135,170 +162,164 @@ QUERN_CALLED Weights weigh_row(const SampleParams& p, f32 max, const Request& re
     });
     sums.of_named = reduce_sum(room, sums.of_named), sums.race = reduce_min(room, sums.race);
   }
-  learn_stats(part.stats, part.all, p.chunks_per_block, part.rank);
-  sums.of_chunks = weigh_stats(room.scratch, part.stats, part.all, max, request.inverse_temperature,
-                               reinterpret_cast<u64*>(part.work));
+  u64* const weights = reinterpret_cast<u64*>(part.work);
+  QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
+    const f32 top = f32_of(static_cast<u32>(part.stats[c])), sum = f32_of(static_cast<u32>(part.stats[c] >> 32));
+    u64 weight = 0;
+    if (top > -infinity())
+      weight = static_cast<u64>(sum * exp_of_minus(at_most(distance(max, top, request.inverse_temperature), 128.0f)) *
+                                kUnits);
+    sums.of_chunks += weights[c] = weight;
+  }
+  sums.of_chunks = reduce_sum(room, sums.of_chunks);
   return sums;
 }
 
 // Of the whole row, by the sums over its chunks: the chunk, then the token, whose logits are read again.
-QUERN_CALLED Choice choose_of_row(const SampleParams& p, const Row& row, const Weights& sums, f32 scale,
-                                  const Stream& stream) {
-  const Part part = part_of(p);
-  Desk& desk = *part.desk;
+QUERN_DEVICE Choice choose_of_row(const SampleParams& p, const Row& row, const Part& part, const Weights& sums,
+                                  f32 scale, const Stream& stream) {
+  const Room room = part.room();
   const u64 target = scale_to(wide(stream.of_row()), sums.of_chunks + sums.of_named);
   if (kEdits && target >= sums.of_chunks) {
     const i32 id = sums.race == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(sums.race));
+    f32 x = 0.0f;
     each_named(part, p.chunks_per_block, [&](i32 token, f32 its) {
-      if (token == id) desk.max = its;
+      if (token == id) part.desk->max = its;
     });
     sync_block();
-    return {id, id >= 0 ? desk.max : 0.0f};
+    if (id >= 0) x = part.desk->max;
+    return {id, x};
   }
-  const i32 chunk = find_on_line(desk.scratch, part.all, target, reinterpret_cast<const u64*>(part.work));
+  const i32 chunk = find_on_line(room.scratch, part.all, target, reinterpret_cast<const u64*>(part.work));
   if (chunk < 0) return {-1, 0.0f};
-  const i32 r = chunk / p.chunks_per_block;
-  return draw_of_chunk(desk.scratch, desk.token, chunk, max_of_stats(part.stats[chunk]), scale, stream, [&](i32 token) {
-    const i32 local = token - r * p.chunks_per_block * kChunk;
+  const f32 top = f32_of(static_cast<u32>(part.stats[chunk]));
+  constexpr i32 kOwn = kChunk / kThreads;
+  u64 weight[kOwn], own = 0;
+  f32 x[kOwn];
+  const i32 from = chunk * kChunk + thread_index() * kOwn, r = chunk / p.chunks_per_block;
+  QUERN_UNROLL for (int j = 0; j < kOwn; ++j) {
+    const i32 token = from + j, local = token - r * p.chunks_per_block * kChunk;
     bool there = token < p.vocab;
     if (kEdits && there && part.names())
       there = (of_block(part.named.marks + (local >> 5), r) >> (local & 31) & 1) == 0;
-    return there ? edited(row, token) : -infinity();
-  });
+    x[j] = there ? edited(row, token) : -infinity();
+    weight[j] = to_units(share_of_largest(top, x[j], scale));
+    own += weight[j];
+  }
+  u64 before = sum_before(room.scratch, own);
+  const u64 within = scale_to(wide(stream.at(kWithinChunk)), room.scratch[kThreads / kWarp]);
+  if (thread_index() == 0) part.desk->tokens[0][0] = 0;
+  sync_block();
+  QUERN_UNROLL for (int j = 0; j < kOwn; ++j) {
+    if (before <= within && within < before + weight[j]) part.desk->tokens[0][0] = to_candidate(x[j], from + j + 1);
+    before += weight[j];
+  }
+  sync_block();
+  const u64 found = part.desk->tokens[0][0];
+  return {token_of_candidate(found) - 1, value_of_candidate(found)};
 }
 
-// What the first block tells the others: it does the rest; all stream the row again, and edit it as it comes; all
-// search the row.
-enum class Verdict : u32 { done, again, search };
-QUERN_DEVICE void announce(const Part& part, Verdict verdict) {
-  if (thread_index() == 0) part.desk->verdict = static_cast<u32>(verdict);
+// Tells the other blocks whether what the first one does is enough.
+QUERN_DEVICE void announce(const Part& part, bool enough) {
+  if (thread_index() == 0) part.desk->verdict = enough;
   sync_blocks(part.blocks);
 }
 
-// Settles what lists name: all of it, or what has been set aside alone.
-QUERN_CALLED bool settle_part(const SampleParams& p, const Row& row, bool all, bool keep) {
-  Part part = part_of(p);
-  Desk& desk = *part.desk;
-  Named& named = part.named;
-  sync_block();
-  const i32 aside = static_cast<i32>(desk.aside);
-  if (!all) {
-    named.count = 0;
-    if (aside == 0) return false;
-    if (aside <= kAside) {
-      bins_zero<kThreads>(named.marks, named.chunks * kGroups);
-      sync_block();
-      QUERN_ROLLED for (i32 n = thread_index(); n < aside; n += kThreads) {
-        const i32 local = part.aside[n] - named.begin;
-        atomic_or(named.marks + (local >> 5), 1u << (local & 31));
-      }
-    }
-  }
-  const Place bound = desk.bound;  // what is lower than the bound does not matter
-  const bool nan = settle_named(p, row, desk.scratch, &named, [&](i32 token, f32 x) {
-    if (!(x > -infinity())) return;
-    atomic_max(&desk.top, key_of(x));
-    if (!keep || place_of(x, token) < bound) return;
-    const u32 at = atomic_add(&desk.held, 1u);
-    if (at < static_cast<u32>(part.most)) part.candidates[at] = place_of(x, token);
-  });
-  if (thread_index() == 0) desk.named = named.count;
-  return nan;
-}
-
-QUERN_DEVICE void sample_row(const SampleParams& p, const Part& part, i32 i) {
+QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   Desk& desk = *part.desk;
   const Row row = row_of_call(p, i);
   Request request{};
   Stream stream{};
   Wanted wanted{};
-  Choice choice{-1, 0.0f};
-  RowSums sums{-infinity(), 1.0f, 0};
-  Source source{&p, &row, false, 1, 0};
-  f32 least = -infinity(), low = -infinity();
+  bool nan = stream_part(p, row, part, [&]() -> Plan {
+    request = request_of(p, part.room(), row);
+    stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
+              p.seeds ? u64{0} : static_cast<u64>(i) + 1};
+    wanted = wanted_of(p, part, request);
+    if (thread_index() == 0) desk.held = 0, desk.bound = 0, desk.nan = 0, desk.top = 0, desk.named = 0;
+    sync_block();
+    if (part.names()) {
+      name_part(p, i, desk.scratch, &part.named);
+      if (thread_index() == 0) desk.named = part.named.count;
+    }
+    return {wanted, request.weigh, request.inverse_temperature * kLog2OfE};
+  });
+  const Settings& s = request.settings;
+  const f32 scale = request.inverse_temperature * kLog2OfE;
+  if (part.names() && row.logits) {
+    const Place bound = desk.bound;  // what is lower than the bound does not matter
+    nan |= settle_named(p, row, part.named, [&](i32 token, f32 x) {
+      if (!(x > -infinity())) return;
+      atomic_max(&desk.top, key_of(x));
+      if (wanted.none || place_of(x, token) < bound) return;
+      const u32 at = atomic_add(&desk.held, 1u);
+      if (at < static_cast<u32>(part.most)) part.candidates[at] = to_candidate(x, token);
+    });
+  }
+  if (p.status != nullptr && nan) desk.nan = 1;
+  sync_blocks(part.blocks);
+
   u32 status = 0;
-  bool edits = false;  // each chunk as it comes
-  QUERN_ROLLED while (true) {
-    Verdict verdict = Verdict::done;
-    bool searches = source.whole;
-    if (!source.whole) {
-      ask_for_first(p, row, part);
-      // While they come:
-      request = request_of(p, part.room(), row);
-      stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
-                p.seeds ? u64{0} : static_cast<u64>(i) + 1};
-      wanted = wanted_of(p, part, request);
-      edits = kEdits && (edits || wanted.none || !request.waits);
-      if (thread_index() == 0) {
-        desk.held = desk.more = desk.reaching = desk.aside = desk.nan = desk.top = desk.low = desk.named = 0;
-        desk.bound = 0;
-      }
-      if (part.names()) {
-        mark_listed(p, i, part.first, part.chunks, part.named.marks);
-      } else {
-        sync_block();
-      }
-      const bool first = edits || row.allowed || wanted.drop > -infinity();
-      const Plan plan{wanted, request.weigh, edits, first, request.inverse_temperature * kLog2OfE};
-      bool nan = stream_part(p, row, plan);
-      if (part.names() && row.logits) nan |= settle_part(p, row, edits, !wanted.none);
-      if (p.status != nullptr && nan) desk.nan = 1;
-      sync_blocks(part.blocks);
-      sums = {-infinity(), request.inverse_temperature * kLog2OfE, 0};
-      if (part.rank == 0 && request.wrong == 0) {
-        status = largest_of_blocks(part.blocks, &desk.nan) != 0 ? static_cast<u32>(kNan) : 0u;
-        const u32 key = largest_of_blocks(part.blocks, &desk.top), lowest = largest_of_blocks(part.blocks, &desk.low);
-        if (key > kDead) {
-          sums.max = value_of(key);
-        } else if (kEdits && !edits) {
-          verdict = Verdict::again;  // nothing has reached the bound
-        } else {
-          status |= kEmpty;
-        }
-        if (sums.max > -infinity()) {
-          Weights weights{};
-          if (request.weigh) weights = weigh_row(p, sums.max, request, stream);
-          sums.total = weights.of_chunks + weights.of_named;
-          low = wanted.none ? -infinity() : value_of(~lowest);
-          if (request.whole) {
-            choice = choose_of_row(p, row, weights, sums.scale, stream);
-          } else {
-            Place bound = 0;
-            if (request.settings.min_p > 0.0f) least = fmin(sums.max + drop_of(request), sums.max);
-            source.count = wanted.none ? -1 : gather_candidates(part, wanted.enough, least, &bound);
-            searches = source.count >= 0;
-            if (!searches) verdict = kEdits && !edits ? Verdict::again : Verdict::search;
-            if (searches && is_token(bound)) low = value_at(bound);
-          }
-        }
-      } else {
-        status = request.wrong;
-      }
+  RowSums sums{-infinity(), scale, 0};
+  Choice choice{-1, 0.0f};
+  bool whole = false;  // the row has to be searched
+  if (part.rank == 0) {
+    status = request.wrong;
+    if (status == 0) {
+      each_block(part.blocks, &desk.nan, [&](i32, u32 its) { status |= its != 0 ? static_cast<u32>(kNan) : 0u; });
+      sums.max = learn_part(part, p.chunks_per_block);
+      if (!(sums.max > -infinity())) status |= kEmpty;
     }
-    const bool early = searches && !source.whole && !request.alone;
-    if (early) announce(part, Verdict::done);
-    bool enough = true;
-    if (searches) choice = search(source, sums, request.settings, least, low, request.alone, stream, &enough);
-    if (source.whole || early) break;
-    if (!enough) verdict = Verdict::search;
-    if (part.rank == 0) {
-      if (thread_index() == 0) desk.max = sums.max, desk.total = sums.total, desk.least = low;
-      announce(part, verdict);
+  }
+  const bool found = sums.max > -infinity();
+  Source source{&p, &row, false, 1, 0};
+  f32 least = -infinity();
+  if (found) {
+    Weights weights{};
+    if (request.weigh) weights = weigh_row(part, p.chunks_per_block, sums.max, request, stream);
+    sums.total = weights.of_chunks + weights.of_named;
+    if (request.whole) {
+      choice = choose_of_row(p, row, part, weights, scale, stream);
     } else {
-      sync_blocks(part.blocks);
-      verdict = static_cast<Verdict>(of_block(&desk.verdict, 0));
+      Place bound = 0;
+      if (s.min_p > 0.0f) least = fmin(sums.max + drop_of(request), sums.max);
+      source.count = wanted.none ? -1 : gather_candidates(part, wanted.enough, least, &bound);
+      whole = source.count < 0;
+      if (is_token(bound)) least = fmax(least, value_at(bound));
     }
-    if (verdict == Verdict::done) break;
-    if (verdict == Verdict::again) {
-      edits = true;
-      continue;
+  }
+  bool ready = part.rank == 0 && (!found || request.whole);
+  if (ready) announce(part, true);
+  QUERN_ROLLED for (int attempt = 0; attempt < 2; ++attempt) {
+    if (ready) break;
+    if (attempt == 0) {
+      if (part.rank != 0) {
+        sync_cluster_shared();
+        ready = of_block(&desk.verdict, 0) != 0;
+        continue;
+      }
+      if (!whole && !request.alone) announce(part, true);
+      if (whole) {
+        if (thread_index() == 0) desk.max = sums.max, desk.total = sums.total;
+        announce(part, false);
+        continue;
+      }
+    } else {
+      sums.max = of_block(&desk.max, 0), sums.total = of_block(&desk.total, 0);
+      source = {&p, &row, true, part.blocks, 0};
+      least = s.min_p > 0.0f ? fmin(sums.max + drop_of(request), sums.max) : -infinity();
+      sync_block();
     }
-    sums.max = of_block(&desk.max, 0), sums.total = of_block(&desk.total, 0), low = of_block(&desk.least, 0);
-    least = request.settings.min_p > 0.0f ? fmin(sums.max + drop_of(request), sums.max) : -infinity();
-    source.whole = true, source.blocks = part.blocks;
+    bool ok = true;
+    choice = search(source, part, sums, s, least, request.alone, stream, &ok);
+    if (attempt == 0 && request.alone) {
+      if (!ok && thread_index() == 0) desk.max = sums.max, desk.total = sums.total;
+      announce(part, ok);
+      sync_block();
+    }
+    ready = ok;
   }
   if (part.rank != 0 || thread_index() != 0) return;
-  const bool found = sums.max > -infinity();
   f32 logprob = found ? 0.0f : q::nan();
   if (p.sums == Sums::all && found)
     logprob = -(distance(sums.max, choice.x, request.inverse_temperature) + log_of(sums.total));
@@ -306,7 +327,8 @@ QUERN_DEVICE void sample_row(const SampleParams& p, const Part& part, i32 i) {
 }
 
 QUERN_DEVICE void sample_filtered(const SampleParams& p) {
-  const Part part = part_of(p);
+  QUERN_SHARED(Desk, desk, 1);
+  Part part = part_of(p, desk);
   const i32 clusters = block_count(0) / part.blocks;
   QUERN_ROLLED for (i32 i = block_index(0) / part.blocks; i < p.count; i += clusters) {
     sample_row(p, part, i);

@@ -17,15 +17,11 @@ struct Named {
   u32* marks;   // [32 a chunk] bits of the tokens that are named
   u16* before;  // [16 a chunk] how many are before each 64 tokens
   u32* words;   // of each that is named
-  f32* values;  // its logit, as edited
+  f32* values;  // its logit: raw as it streams by, then as edited
   i32 begin, chunks;
   u32 count;
 
   QUERN_DEVICE u32 bits_at(i32 local) const { return marks[local >> 5] >> (local & 31); }
-  QUERN_DEVICE bool has(i32 token) const {
-    const i32 local = token - begin;
-    return local >= 0 && local < chunks * kChunk && (bits_at(local) & 1) != 0;
-  }
   // Of a place that has a bit, or how many bits there are before it.
   QUERN_DEVICE u32 rank_of(i32 local) const {
     const u32 low = marks[local >> 6 << 1], own = marks[local >> 5] & ((1u << (local & 31)) - 1);
@@ -40,28 +36,31 @@ struct Named {
   }
 };
 
-// Of the tokens that are marked: their logits as edited, and f(token, logit) of each. All threads; begins with a
-// barrier. True where a logit was NaN.
-template <class F>
-QUERN_DEVICE bool settle_named(const SampleParams& p, const Row& row, u64* scratch, Named* named, F f) {
+// Makes the list of the part that has chunks begin / kChunk and on. All threads; ends with a barrier.
+QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* named) {
+  bins_zero<kThreads>(named->marks, named->chunks * kGroups);
   sync_block();
-  const i32 pairs = named->chunks * kGroups / 2, each = div_up(pairs, kThreads), first = thread_index() * each;
-  const auto bits_of_pair = [&](i32 w) {
-    return static_cast<u64>(popcount(named->marks[2 * w])) + static_cast<u64>(popcount(named->marks[2 * w + 1]));
-  };
+  const i32 end = named->begin + named->chunks * kChunk;
+  each_edited(p, i, [&](i32 token, From, i32) {
+    const i32 local = token - named->begin;
+    if (token >= named->begin && token < end) atomic_or(named->marks + (local >> 5), 1u << (local & 31));
+  });
+  sync_block();
+  const i32 all = named->chunks * kGroups / 2, each = div_up(all, kThreads), first = thread_index() * each;
   u64 own = 0;
-  QUERN_ROLLED for (i32 w = first; w < first + each && w < pairs; ++w) own += bits_of_pair(w);
+  QUERN_ROLLED for (i32 w = first; w < first + each && w < all; ++w) {
+    own += static_cast<u64>(popcount(named->marks[2 * w])) + static_cast<u64>(popcount(named->marks[2 * w + 1]));
+  }
   u64 at = sum_before(scratch, own);
   named->count = static_cast<u32>(scratch[kThreads / kWarp]);
-  QUERN_ROLLED for (i32 w = first; w < first + each && w < pairs; ++w) {
+  QUERN_ROLLED for (i32 w = first; w < first + each && w < all; ++w) {
     named->before[w] = static_cast<u16>(at);
-    at += bits_of_pair(w);
+    at += static_cast<u64>(popcount(named->marks[2 * w])) + static_cast<u64>(popcount(named->marks[2 * w + 1]));
   }
   bins_zero<kThreads>(named->words, static_cast<i32>(named->count));
   sync_block();
-  if (named->count == 0) return false;
-  each_edited(p, row.i, [&](i32 token, From from, i32) {
-    if (!named->has(token)) return;
+  each_edited(p, i, [&](i32 token, From from, i32) {
+    if (token < named->begin || token >= end) return;
     const i32 local = token - named->begin;
     u32* const word = named->words + named->rank_of(local);
     atomic_or(word, static_cast<u32>(local) << 16 | (from == From::prompt   ? kPromptBit
@@ -70,30 +69,36 @@ QUERN_DEVICE bool settle_named(const SampleParams& p, const Row& row, u64* scrat
     if (from == From::output) atomic_add(word, 1u);
   });
   sync_block();
-  QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < named->count; r += kThreads) {
-    const i32 token = named->token_of(r);
-    const u32 said = named->words[r];
+}
+
+// The values are raw: makes them what is sampled from, and f(token, value) of each. True where one was NaN.
+template <class F>
+QUERN_DEVICE bool settle_named(const SampleParams& p, const Row& row, const Named& named, F f) {
+  sync_block();
+  QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < named.count; r += kThreads) {
+    const i32 token = named.token_of(r);
+    const u32 said = named.words[r];
     const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
-    f32 x = penalise(row, to_f32(row.logits[token]), in_prompt,
+    f32 x = penalise(row, named.values[r], in_prompt,
                      static_cast<i32>(said & kCountBits) + (row.counts ? row.counts[token] : 0));
     if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
-    named->values[r] = x;
+    named.values[r] = x;
   }
   sync_block();
   const Biases biases = biases_of(p, row.i);
-  QUERN_ROLLED for (i32 b = biases.begin + thread_index(); b < biases.end; b += kThreads) {
-    const i32 token = p.bias_ids[b];
-    if (token < 0 || token >= p.vocab || !named->has(token)) continue;
-    f32* const x = named->values + named->rank_of(token - named->begin);
-    if (*x != -infinity()) *x += p.bias_values[b];
+  QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
+    const i32 token = p.bias_ids[at], local = token - named.begin;
+    if (token < 0 || token >= p.vocab || local < 0 || local >= named.chunks * kChunk) continue;
+    f32* const x = named.values + named.rank_of(local);
+    if (*x != -infinity()) *x += p.bias_values[at];
   }
   sync_block();
   bool nan = false;
-  QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < named->count; r += kThreads) {
-    const f32 x = named->values[r];
+  QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < named.count; r += kThreads) {
+    const f32 x = named.values[r];
     nan |= x != x;
-    named->values[r] = fmax(x, -infinity());
-    f(named->token_of(r), fmax(x, -infinity()));
+    named.values[r] = fmax(x, -infinity());
+    f(named.token_of(r), fmax(x, -infinity()));
   }
   return nan;
 }

@@ -1,74 +1,286 @@
-// Looks for the token of a row that is the k-th in descending order, or at which the weights sum up to so much. With
-// the bins of all blocks added up, each block knows the bin that is looked for, and that alone has to be looked into:
-// its tokens are listed, and ranked.
+// The pieces of a search, in which all blocks of a cluster find the token of a row that is the k-th in descending
+// order, or at which the weights sum up to so much.
+//
+// One pass over the part sorts its tokens into bins by their distance from the largest logit; a bin holds the weights
+// of its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
+// looked for, and that alone has to be looked into: all blocks read its tokens, and rank them. A bin of too many is
+// divided further, by the tokens' ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/bins.cuh"
+#include "sample/kernels/sm90/part.cuh"
 
 namespace q {
+
+inline constexpr f32 kMagic = 0x1p23f;  // x + kMagic has the integer nearest to x in its low bits
+inline constexpr u32 kNoBin = ~0u;
+static_assert(kSpots % kThreads == 0);
+inline constexpr int kOwnBins = kSpots / kThreads;
+
+struct Bins {
+  u32* weights;  // [kSpots + 1] low and high words; behind the bins, of all tokens there are
+  u32* counts;
+  QUERN_DEVICE static Bins at(u32* first) { return {first, first + 2 * kSpots + 2}; }
+  QUERN_DEVICE static Bins of(const Part& part) { return at(reinterpret_cast<u32*>(part.work)); }
+  QUERN_DEVICE void zero() const { bins_zero<kThreads>(weights, kBinWords); }
+  QUERN_DEVICE void add(u32 bin, u64 weight, u32 count) const {
+    const u32 low = static_cast<u32>(weight), sum = atomic_add(weights + 2 * bin, low) + low;
+    const u32 high = static_cast<u32>(weight >> 32) + (sum < low ? 1u : 0u);
+    if (high != 0) atomic_add(weights + 2 * bin + 1, high);
+    atomic_add(counts + bin, count);
+  }
+};
+
+// What is looked for in a row: which tokens are there, and how they are weighed and binned.
+struct Scope {
+  f32 max, scale, per;  // bins a power of 2 of weight
+  f32 least;            // smaller logits are not there
+  QUERN_DEVICE f32 exponent(f32 x) const { return x >= least ? exponent_of(max, x, scale) : -infinity(); }
+  QUERN_DEVICE u64 weigh(f32 x) const { return to_units(exp2(exponent_of(max, x, scale))); }
+  QUERN_DEVICE u32 bin_at(f32 exponent) const { return bits_of(fma(exponent, -per, kMagic)) - bits_of(kMagic); }
+};
+// A stretch of the order: tokens of one bin, or of any, whose ranks, 0 for the largest there can be, lie in a range.
+struct Stretch {
+  f32 lowest, highest;  // logits outside are not in it
+  u32 bin;              // kNoBin: of any
+  u32 top;              // key of rank 0
+  u64 first, last;
+  static constexpr int kIndexBits = 20;
+  static_assert(kMostVocab <= 1 << kIndexBits);
+  QUERN_DEVICE u64 rank_of(Place place) const {
+    return static_cast<u64>(top - key_at(place)) << kIndexBits | static_cast<u32>(index_at(place));
+  }
+  QUERN_DEVICE bool has(const Scope& scope, f32 x, u64 rank) const {
+    return (bin == kNoBin || scope.bin_at(scope.exponent(x)) == bin) && rank >= first && rank <= last;
+  }
+  // Of a bin of the scope. Logits outside cannot be in it, whatever was rounded.
+  QUERN_DEVICE static Stretch of_bin(const Scope& scope, u32 bin) {
+    const f32 b = static_cast<f32>(bin), step = rcp_approx(scope.per * scope.scale);
+    const f32 far = (b + 0.5f) * step, slack = (fabs(scope.max) + far) * 0x1p-20f;
+    f32 highest = scope.max - (b - 0.5f) * step + slack, lowest = scope.max - far - slack;
+    if (!(highest < scope.max)) highest = scope.max;
+    if (!(lowest > -infinity())) lowest = -infinity();
+    return {lowest, highest, bin, key_of(highest), 0, ~u64{0}};
+  }
+};
+
+// What a thread adds to the two bins that it met last, so that rows whose logits lie close together do not have all
+// threads add to one bin all the time.
+struct LastBins {
+  u32 bin[2], count[2];
+  u64 weight[2];
+  QUERN_DEVICE void take(const Bins& bins, u32 its, u64 its_weight) {
+    if (its == bin[0] && count[0] != 0) {
+      weight[0] += its_weight, ++count[0];
+    } else if (its == bin[1] && count[1] != 0) {
+      weight[1] += its_weight, ++count[1];
+    } else {
+      if (count[1] != 0) bins.add(bin[1], weight[1], count[1]);
+      bin[1] = bin[0], count[1] = count[0], weight[1] = weight[0];
+      bin[0] = its, count[0] = 1, weight[0] = its_weight;
+    }
+  }
+  QUERN_DEVICE void add(const Bins& bins) const {
+    QUERN_ROLLED for (int i = 0; i < 2; ++i) {
+      const u32 its = i == 0 ? count[0] : count[1];
+      if (its != 0) bins.add(i == 0 ? bin[0] : bin[1], i == 0 ? weight[0] : weight[1], its);
+    }
+  }
+};
+// Whether many of a warp's lanes are in one bin.
+QUERN_DEVICE bool is_crowded(u32 bin, bool take) {
+  const u64 left = ballot(take);
+  const u32 its = shuffle(bin, left == 0 ? 0 : static_cast<int>(trailing_zeros(left)));
+  return popcount(ballot(take && bin == its)) >= 6;
+}
+
+// The bins of the whole scope, and what all its tokens in this part weigh.
+QUERN_DEVICE void bin_part(const Part& part, const Scope& scope) {
+  const Bins bins = Bins::of(part);
+  LastBins last{};
+  u64 own = 0;
+  const i32 end = part.length(), begin = thread_index() * 4;
+  bool crowded = false;
+  QUERN_ROLLED for (i32 i = begin; i < end; i += kThreads * 4) {
+    const vec16 four = load16(part.slice + i);
+    f32 y[4];
+    QUERN_UNROLL for (int e = 0; e < 4; ++e) y[e] = scope.exponent(f32_of(four.x[e]));
+    // The first tokens tell for all of them.
+    if (i == begin) crowded = is_crowded(scope.bin_at(y[0]), scope.bin_at(y[0]) < kSpots);
+    QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+      const u64 weight = to_units(exp2(y[e]));
+      const u32 bin = scope.bin_at(y[e]);
+      own += weight;
+      if (bin >= kSpots) continue;
+      if (crowded) {
+        last.take(bins, bin, weight);
+      } else {
+        bins.add(bin, weight, 1);
+      }
+    }
+  }
+  last.add(bins);
+  own = warp_sum(own);
+  if (lane() == 0) bins.add(kSpots, own, 0);
+}
+
+// What is done with the tokens of a stretch.
+enum class Scan : i32 {
+  list,   // onto this block's list; `listed` counts them, beyond its end, too
+  range,  // the lowest and the highest rank
+  bins    // into bins of 2^shift ranks each
+};
+struct Ranks {
+  u64 first, last;
+};
+QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch& stretch, Scan scan, int shift,
+                             Place* list, u32* listed, const u16* sieved) {
+  const Bins bins = Bins::of(part);
+  const f32 lowest = stretch.lowest, highest = stretch.highest;
+  Ranks ranks{~u64{0}, 0};
+  LastBins last{};
+  // A warp takes four tokens a lane at once, or of those that have been set apart one a lane.
+  constexpr i32 kFours = kChunk / (kWarp * 4);
+  const i32 count = sieved ? static_cast<i32>(part.desk->sieved) : 0;
+  const i32 units = sieved ? div_up(count, kWarp) : part.chunks * kFours;
+  QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
+    if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
+    vec16 four;
+    u32 near = 0;
+    i32 at;
+    if (sieved) {
+      const i32 i = unit * kWarp + lane();
+      at = i < count ? sieved[i] : 0;
+      four.x[0] = bits_of(part.slice[at]);
+      near = i < count && f32_of(four.x[0]) >= lowest && f32_of(four.x[0]) <= highest ? 1u : 0u;
+    } else {
+      if (!(part.top_of(part.first + unit / kFours) >= lowest)) continue;
+      at = unit * kWarp * 4 + lane() * 4;
+      four = load16(part.slice + at);
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+        near |= f32_of(four.x[e]) >= lowest && f32_of(four.x[e]) <= highest ? 1u << e : 0u;
+      }
+    }
+    QUERN_ROLLED while (ballot(near != 0) != 0) {
+      const bool here = (near & 1) != 0;
+      const f32 x = f32_of(four.x[0]);
+      const Place place = place_of(x, part.begin() + at);
+      const u64 rank = stretch.rank_of(place);
+      const bool take = here && is_token(place) && stretch.has(scope, x, rank);
+      if (take && scan == Scan::bins) {
+        last.take(bins, static_cast<u32>((rank - stretch.first) >> shift), scope.weigh(x));
+      } else if (take && scan == Scan::list) {
+        const u32 number = atomic_add(listed, 1u);
+        if (number < static_cast<u32>(kSegment)) list[number] = place;
+      } else if (take) {
+        ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
+      }
+      // The next one moves up.
+      four.x[0] = four.x[1], four.x[1] = four.x[2], four.x[2] = four.x[3];
+      near >>= 1, ++at;
+    }
+  }
+  last.add(bins);
+  return ranks;
+}
+
+// Sets the tokens from `least` on apart, into sieved; what does not fit is counted alone. Then into bins.
+QUERN_DEVICE void sieve_part(const Part& part, const Scope& scope, f32 least, u16* sieved) {
+  u32* const count = &part.desk->sieved;
+  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
+    if (!(part.top_of(part.first + c) >= least)) continue;
+    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
+      const i32 at = c * kChunk + j + lane() * 4;
+      const vec16 four = load16(part.slice + at);
+      u32 here = 0;
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) here += f32_of(four.x[e]) >= least ? 1u : 0u;
+      if (here == 0) continue;
+      u32 number = atomic_add(count, here);
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+        if (f32_of(four.x[e]) >= least) {
+          if (number < static_cast<u32>(kSieved)) sieved[number] = static_cast<u16>(at + e);
+          ++number;
+        }
+      }
+    }
+  }
+  sync_block();
+  if (*count > static_cast<u32>(kSieved)) return;
+  const Bins bins = Bins::of(part);
+  u64 own = 0;
+  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < *count; i += kThreads) {
+    const f32 y = scope.exponent(part.slice[sieved[i]]);
+    const u64 weight = to_units(exp2(y));
+    const u32 bin = scope.bin_at(y);
+    own += weight;
+    if (bin < kSpots) bins.add(bin, weight, 1);
+  }
+  own = warp_sum(own);
+  if (lane() == 0) bins.add(kSpots, own, 0);
+}
 
 // A thread's bins, added up over the blocks; and what comes before them.
 struct OwnBins {
   u64 weight[kOwnBins], before;
   u32 count[kOwnBins], count_before;
 };
-// *all: what all bins weigh.
-QUERN_DEVICE OwnBins add_up(const Part& part, const Bins& bins, i32 blocks, bool counting, u64* all) {
+// `counting`: the counts that come before are asked for.
+QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
+  const Bins bins = Bins::of(part);
   OwnBins own{};
   static_assert(kOwnBins == 2);
   const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
-  QUERN_FOUR_AT_ONCE for (i32 r = 0; r < blocks; ++r) {
-    const vec16 two = of_block(reinterpret_cast<const vec16*>(weights), r);
-    const u64 its = of_block(reinterpret_cast<const u64*>(counts), r);
+  each_block(part, reinterpret_cast<const vec16*>(weights), [&](i32, const vec16& two) {
     own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
     own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
-    own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32);
-  }
+  });
+  each_block(part, reinterpret_cast<const u64*>(counts),
+             [&](i32, u64 its) { own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32); });
+  u64 weight = 0;
+  u32 count = 0;
+  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
   u64* const scratch = part.desk->scratch;
-  own.before = sum_before(scratch, own.weight[0] + own.weight[1]);
-  *all = scratch[kThreads / kWarp];
-  if (counting) own.count_before = static_cast<u32>(sum_before(scratch, own.count[0] + own.count[1]));
+  own.before = sum_before(scratch, weight);
+  if (counting) own.count_before = static_cast<u32>(sum_before(scratch, count));
   return own;
 }
 
 enum class By : i32 { weight, count };
-// The bin that reaches `wanted`, and what comes before it. kNoBin: none does.
-struct BinFound {
-  u32 bin, in;  // and how many it has
-  u64 before;
-  u32 count_before;
+// The bin that reaches `wanted`, and what comes before it. kNoBin: none does. `found` has kNoBin in front.
+struct FoundBins {
+  u32 bin;
+  u64 weight;
+  u32 count, in;
 };
-QUERN_DEVICE BinFound find_bin(u64* found, const OwnBins& own, By by, u64 wanted) {
-  sync_block();  // all have read what was found before
-  if (thread_index() == 0) found[0] = kNoBin;
-  sync_block();
+QUERN_DEVICE FoundBins find_bin(u64* found, const OwnBins& own, By by, u64 wanted) {
   u64 before = own.before, count = own.count_before;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
     const u64 from = by == By::weight ? before : count, in = by == By::weight ? own.weight[i] : u64{own.count[i]};
     if (from < wanted && wanted <= from + in) {
-      found[0] = static_cast<u64>(own.count[i]) << 32 | static_cast<u32>(kOwnBins * thread_index() + i);
-      found[1] = before, found[2] = count;
+      found[0] = static_cast<u64>(kOwnBins * thread_index() + i), found[1] = before, found[2] = count;
+      found[3] = own.count[i];
     }
     before += own.weight[i], count += own.count[i];
   }
   sync_block();
-  return {static_cast<u32>(found[0]), static_cast<u32>(found[0] >> 32), found[1], static_cast<u32>(found[2])};
+  return {static_cast<u32>(found[0]), found[1], static_cast<u32>(found[2]), static_cast<u32>(found[3])};
 }
 
-// The lists of all blocks, in no order, into few. How many; at most kSegment.
-QUERN_DEVICE i32 gather_lists(const Part& part, i32 blocks, const Place* list) {
+// The lists of all blocks, in no order, into few. How many; -1: there are too many.
+QUERN_DEVICE i32 gather(const Part& part, const Place* list, const u32* listed) {
   // This thread's token is the i-th of block `from`.
   i32 count = 0, i = thread_index(), from = -1;
-  each_block(blocks, &part.desk->listed, [&](i32 r, u32 number) {
+  each_block(part, listed, [&](i32 r, u32 number) {
     const i32 its = static_cast<i32>(number);
-    from = from < 0 && i < its ? r : from;
+    const bool here = from < 0 && i < its;
+    from = here ? r : from;
     i -= from < 0 ? its : 0;
     count += its;
   });
+  if (count > kSegment) return -1;
   if (from >= 0) part.desk->few[thread_index()] = of_block(list + i, from);
   sync_block();
-  return count < kSegment ? count : kSegment;
+  return count;
 }
 
 // One of `count` tokens in few, its weight, and how many there are before it in order and what they weigh. Several
@@ -87,7 +299,7 @@ QUERN_DEVICE Ranked rank_few(const Part& part, const Scope& scope, i32 count) {
   Ranked own{};
   own.there = among == 0 && t < count;
   own.place = t < count ? desk.few[t] : Place{0};
-  own.weight = t < count ? scope.weigh(exponent_of(scope.max, value_at(own.place), scope.scale)) : u64{0};
+  own.weight = t < count ? scope.weigh(value_at(own.place)) : u64{0};
   if (own.there) desk.weights[t] = own.weight;
   sync_block();
   if (warp() * kWarp / sharers < count) {
@@ -100,151 +312,6 @@ QUERN_DEVICE Ranked rank_few(const Part& part, const Scope& scope, i32 count) {
     }
   }
   return own;
-}
-
-// Of a few tokens: the k largest, the share of those, one of what is left. One thread finds each and tells it.
-// `total`: what the share is of; 0: of the k largest. *ok = false: they do not reach as far as top_p does.
-QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count, u64 total,
-                                  const Stream& stream, bool* ok) {
-  u64* const told = part.desk->found;
-  const u32 last = static_cast<u32>(s.top_k > 0 && s.top_k < count ? s.top_k : count) - 1;
-  const u64 through = own.before + own.weight;
-  if (own.there && own.rank == last) told[0] = through;
-  sync_block();
-  u64 left = told[0];
-  if (s.top_p < 1.0f) {
-    const u64 wanted = share_of(s.top_p, total != 0 ? total : left, false);
-    if (wanted > left) {
-      *ok = false;
-      return {-1, 0.0f};
-    }
-    if (own.there && own.before < wanted && wanted <= through) told[1] = through;
-    sync_block();
-    left = told[1];
-  }
-  const u64 target = scale_to(wide(stream.of_row()), left);
-  if (own.there && own.before <= target && target < through) told[2] = own.place;
-  sync_block();
-  return {index_at(told[2]), value_at(told[2])};
-}
-
-// What filters leave: top_k, top_p and the draw are three searches in the same order, each among what the one before
-// has left. All threads of the source's blocks; the first block's result counts. `least`: smaller logits are not there;
-// `low`: hardly any of the others are smaller. *ok = false: the candidates do not reach as far as top_p does.
-enum class Step : i32 { top_k, top_p, draw };
-QUERN_CALLED Choice search(const Source& source, const RowSums& sums, const Settings& s, f32 least, f32 low, bool alone,
-                           const Stream& stream, bool* ok) {
-  const SampleParams& p = *source.p;
-  Part part = part_of(p);
-  part.named.count = part.desk->named;
-  Desk& desk = *part.desk;
-  const bool counts = s.top_k > 0 && s.top_k < p.vocab, joint = p.joint && counts && s.top_p < 1.0f;
-  const bool apart = alone && !source.whole;
-  Scope scope{sums.max, sums.scale, 0.0f, least};
-  // Beyond so many powers of 2 a token weighs nothing, or too little to be within top_p.
-  f32 most = 41.0f;
-  if (alone) {
-    most = fmin(most, 0.5f - log2((1.0f - s.top_p) * rcp_approx(static_cast<f32>(p.vocab))));
-    scope.least = fmax(scope.least, sums.max - most * rcp_approx(sums.scale));
-  }
-  most = fmin(most, (sums.max - fmax(low, scope.least)) * sums.scale * 1.001f);
-  scope.per = static_cast<f32>(kSpots - 1) * rcp_approx(fmax(most, 0x1p-20f));
-
-  const Bins level{Bins::at(part.work)};
-  const Bins divided = source.whole ? Bins::at(part.candidates) : level;
-  Place* const list = reinterpret_cast<Place*>(part.work + kBinWords * 4);
-  constexpr u32 kLast = static_cast<u32>(kSpots) - 1;
-  Doing doing = Doing::level;
-  Stretch stretch = Stretch::up_to(scope, kLast);
-  if (!source.whole && source.count <= kSegment && !joint) doing = Doing::few;
-  OwnBins whole{};
-  Step step = counts ? Step::top_k : Step::top_p;
-  By by = By::count;
-  u64 all = 0, left = 0, wanted = 0, before = 0;
-  u32 count_before = 0;
-  QUERN_ROLLED while (true) {
-    const bool lists = doing == Doing::list || doing == Doing::few;
-    const Bins bins = doing == Doing::level ? level : divided;
-    sync_blocks(source.blocks);  // all have read what was there
-    if (lists) {
-      if (thread_index() == 0) desk.listed = 0, desk.token[0] = 0;
-    } else {
-      bins_zero<kThreads>(bins.weights, doing == Doing::level && source.whole ? 5 * kSpots : 3 * kSpots);
-    }
-    sync_block();
-    scan(source, part, scope, stretch, doing, bins, list);
-    sync_blocks(source.blocks);
-    bool next = true;  // step begins
-    if (lists) {
-      const i32 count = gather_lists(part, source.blocks, list);
-      const Ranked ranked = rank_few(part, scope, count);
-      if (doing == Doing::few) return choose_of_few(part, ranked, s, count, alone ? sums.total : u64{0}, stream, ok);
-      const u64 above = before + ranked.before, through = above + ranked.weight;
-      const bool reaches =
-          by == By::weight ? above < wanted && wanted <= through : count_before + ranked.rank + 1 == wanted;
-      if (ranked.there && reaches) desk.token[0] = ranked.place, desk.token[1] = through;
-      sync_block();
-      const Place place = desk.token[0];
-      if (step == Step::draw) return {place == 0 ? -1 : index_at(place), value_at(place)};
-      left = desk.token[1];
-      step = step == Step::top_k ? Step::top_p : Step::draw;
-    } else {
-      u64 total;
-      const OwnBins own = add_up(part, bins, source.blocks, counts, &total);
-      if (doing == Doing::level) {
-        whole = own, left = all = total;
-        if (apart && all < share_of(s.top_p, sums.total, false)) {
-          *ok = false;
-          return {-1, 0.0f};
-        }
-      } else {
-        const int shift = stretch.shift();
-        const BinFound found = find_bin(desk.found, own, by, wanted - (by == By::weight ? before : u64{count_before}));
-        before += found.before, count_before += found.count_before;
-        const u64 from = stretch.first + (static_cast<u64>(found.bin) << shift);
-        stretch.cut(from, from + ((u64{1} << shift) - 1));
-        doing = found.in <= static_cast<u32>(kSegment) ? Doing::list : Doing::divide;
-        next = false;
-      }
-    }
-    QUERN_ROLLED while (next) {
-      by = step == Step::top_k ? By::count : By::weight;
-      wanted = static_cast<u64>(s.top_k);
-      if (step == Step::top_p) {
-        wanted = share_of(s.top_p, alone ? sums.total : joint ? all : left, false);
-        if (!(s.top_p < 1.0f) || (wanted >= left && !apart)) step = Step::draw;
-      }
-      if (step == Step::draw) wanted = scale_to(wide(stream.of_row()), left) + 1;
-      const BinFound found = find_bin(desk.found, whole, by, wanted);
-      if (found.bin == kNoBin) {
-        if (step == Step::draw) return {-1, 0.0f};
-        step = step == Step::top_k ? Step::top_p : Step::draw;  // there are not so many
-        continue;
-      }
-      before = found.before, count_before = found.count_before;
-      if (step == Step::top_k && !joint && found.count_before + found.in <= static_cast<u32>(kSegment)) {
-        // They are few, now that it is known where they end.
-        stretch = Stretch::up_to(scope, found.bin), doing = Doing::few;
-        break;
-      }
-      stretch = Stretch::of_bin(scope, found.bin);
-      if (source.whole) {
-        const u32 high = largest_of_blocks(source.blocks, level.highest + found.bin);
-        const u32 lowest = largest_of_blocks(source.blocks, level.lowest + found.bin);
-        stretch.cut_to_keys(high, ~lowest);
-        if (high == ~lowest && step != Step::draw) {
-          // All are equal, so that it is known what those that are wanted weigh.
-          const u64 each = scope.weigh(exponent_of(scope.max, value_of(high), scope.scale));
-          const u64 number = by == By::count ? wanted - count_before : (wanted - before + each - 1) / each;
-          left = before + number * each;
-          step = step == Step::top_k ? Step::top_p : Step::draw;
-          continue;
-        }
-      }
-      doing = found.in <= static_cast<u32>(kSegment) ? Doing::list : Doing::divide;
-      break;
-    }
-  }
 }
 
 }  // namespace q

@@ -1,12 +1,8 @@
 // The blocks that share a row: one, on targets where blocks cannot wait for each other.
 //
 //   row_blocks() row_block()   how many there are, and which this one is
-//   begin_rows() rows_begun()  the two halves of a barrier, once: what others are told must find them there. Before
-//                              its second half a block tells and asks nothing; it may load what it needs
+//   begin_rows()               once, before anything else of this file: what others are told must find them there
 //   sync_row()                 barrier of all threads of all of them
-//   meet_row()                 the same, for what each has written to its own shared memory alone, which others ask for
-//   leave_row() row_left()     the two halves of a barrier that orders nothing: between them the others still ask, and
-//                              what they ask for stays
 //   tell(place, block, v)      stores v at the same place of that block's shared memory
 //   ask(place, block)          what stands there. A sync_row() lies between a telling and whoever reads it, and between
 //                              an asking and whoever writes there again
@@ -20,11 +16,7 @@ namespace q {
 QUERN_DEVICE i32 row_blocks() { return 1; }
 QUERN_DEVICE i32 row_block() { return 0; }
 QUERN_DEVICE void begin_rows() {}
-QUERN_DEVICE void rows_begun() {}
 QUERN_DEVICE void sync_row() { sync_block(); }
-QUERN_DEVICE void meet_row() { sync_block(); }
-QUERN_DEVICE void leave_row() {}
-QUERN_DEVICE void row_left() {}
 template <class T>
 QUERN_DEVICE void tell(T* place, i32, const T& v) {
   *place = v;

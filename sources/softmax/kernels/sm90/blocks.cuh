@@ -8,15 +8,8 @@ namespace q {
 
 QUERN_DEVICE i32 row_blocks() { return static_cast<i32>(cluster_size()); }
 QUERN_DEVICE i32 row_block() { return static_cast<i32>(cluster_rank()); }
-QUERN_DEVICE void begin_rows() { cluster_arrive_relaxed(); }
-QUERN_DEVICE void rows_begun() { cluster_wait(); }
+QUERN_DEVICE void begin_rows() { sync_cluster(); }
 QUERN_DEVICE void sync_row() { sync_cluster(); }
-QUERN_DEVICE void meet_row() { sync_cluster_shared(); }
-QUERN_DEVICE void leave_row() {
-  sync_warp();
-  cluster_arrive_relaxed();
-}
-QUERN_DEVICE void row_left() { cluster_wait(); }
 template <class T>
 QUERN_DEVICE void tell(T* place, i32 block, const T& v) {
   store_cluster(cluster_address(place, static_cast<u32>(block)), v);
