@@ -7,9 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/sm90/tma.cuh"
-#include "sample/kernels/random.cuh"
-#include "sample/kernels/report.cuh"
+#include "sample/kernels/sm90/few.cuh"
 #include "sample/kernels/sm90/named.cuh"
 #include "sample/kernels/stream.cuh"
 
@@ -85,11 +83,6 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   return part;
 }
 
-// What block r has at this place.
-template <class T>
-QUERN_DEVICE T of_block(const T* place, i32 r) {
-  return load_cluster<T>(cluster_address(place, static_cast<u32>(r)));
-}
 // f(r, what block r has there) for the first `blocks` blocks, of a place that is the same for all lanes, which all
 // call.
 template <class T, class F>
