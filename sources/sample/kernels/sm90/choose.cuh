@@ -112,8 +112,9 @@ QUERN_DEVICE u32 key_of_kth_top(const Part& part, u32 k) {
 // What filters leave: top_k, top_p and the draw are three searches in the same order, each among what the one before
 // has left. Few tokens are listed and done with at once.
 enum class Step : i32 { top_k, top_p, draw };
-QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& part, const RowSums& sums, const Settings& s,
-                                       f32 inverse_temperature, bool sieves, const Stream& stream) {
+QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& part, const RowSums& sums,
+                                          const Settings& s, f32 inverse_temperature, bool sieves,
+                                          const Stream& stream) {
   Desk& desk = *part.desk;
   const bool counts = s.top_k > 0 && s.top_k < p.vocab, joint = p.joint && counts && s.top_p < 1.0f;
   Scope scope{sums.max, sums.scale, 0.0f, -infinity()};

@@ -57,7 +57,6 @@ struct Part {
   }
 };
 
-
 QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   Part part{};
   part.rank = static_cast<i32>(cluster_rank()), part.blocks = static_cast<i32>(cluster_size());
