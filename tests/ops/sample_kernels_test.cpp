@@ -91,6 +91,54 @@ TEST(SampleKernels, DrawTheSameTokensWhateverTheGuess) {
   }
 }
 
+// Penalties that only lower logits wait until a logit has reached the bound: of likely tokens, which lists name, some
+// are NaN, and some are banned.
+TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
+  Random random("sample waits");
+  for (int round = 0; round < 12; ++round) {
+    SampleInput in;
+    in.vocab = round % 3 == 0 ? 4000 : round % 3 == 1 ? 9003 : 20480;
+    in.logprobs = false;  // their sums would not wait
+    constexpr std::size_t kRows = 6;
+    for (std::size_t i = 0; i < kRows; ++i) {
+      in.logits.push_back(make_logits(random, LogitShape::normal, in.vocab, Element::f32));
+      std::vector<float>& x = in.logits.back();
+      std::vector<std::int32_t> order(x.size());
+      for (std::size_t t = 0; t < order.size(); ++t) order[t] = static_cast<std::int32_t>(t);
+      std::partial_sort(order.begin(), order.begin() + 200, order.end(), [&](std::int32_t a, std::int32_t b) {
+        return x[static_cast<std::size_t>(a)] > x[static_cast<std::size_t>(b)];
+      });
+      const auto likely = [&](std::size_t most) {
+        std::vector<std::int32_t> list(random.below(most + 1));
+        for (auto& t : list)
+          t = random.below(3) == 0 ? static_cast<std::int32_t>(random.below(x.size())) : order[random.below(200)];
+        return list;
+      };
+      in.output.push_back(likely(400)), in.prompt.push_back(likely(100)), in.banned.push_back(likely(20));
+      if (random.below(2) != 0) x[static_cast<std::size_t>(order[random.below(200)])] = NAN;
+    }
+    in.prompt_as_mask = random.below(2) != 0, in.output_as_counts = random.below(4) == 0;
+    in.temperature = drawn(random, kRows, {0.8f, 1.5f, 0.0f}), in.top_p = drawn(random, kRows, {0.9f, 1.0f});
+    in.top_k = drawn(random, kRows, {50, 10, 1, 300, 0}), in.min_p = drawn(random, kRows, {0.0f, 0.02f});
+    in.repetition = drawn(random, kRows, {1.0f, 1.1f, 3.0f}), in.presence = drawn(random, kRows, {0.0f, 0.5f});
+    in.frequency = drawn(random, kRows, {0.0f, 0.25f});
+    SampleInput rare = in;
+    rare.typical_p.assign(kRows, 1.0f);
+    const SampleOutput other = SampleCall(rare).run();
+    for (const std::int32_t sms : {0, 1, 4}) {
+      in.max_sms = sms;
+      const SampleOutput out = SampleCall(in).run();
+      for (std::size_t i = 0; i < kRows; ++i) {
+        const std::string where = "round " + std::to_string(round) + " row " + std::to_string(i) + " sms " +
+                                  std::to_string(sms) + ", QUERN_TEST_SEED=" + std::to_string(run_seed());
+        EXPECT_EQ(out.ids[i], other.ids[i]) << where;
+        EXPECT_EQ(out.status[i], other.status[i]) << where;
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // NaN, of rows with nothing left, as a number that compares.
 SampleOutput without_nan(SampleOutput out) {
   for (float& v : out.logprobs) v = std::isnan(v) ? 1.0f : v;

@@ -7,9 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/sm90/tma.cuh"
-#include "sample/kernels/random.cuh"
-#include "sample/kernels/report.cuh"
+#include "sample/kernels/sm90/few.cuh"
 #include "sample/kernels/sm90/named.cuh"
 #include "sample/kernels/stream.cuh"
 
@@ -85,11 +83,6 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   return part;
 }
 
-// What block r has at this place.
-template <class T>
-QUERN_DEVICE T of_block(const T* place, i32 r) {
-  return load_cluster<T>(cluster_address(place, static_cast<u32>(r)));
-}
 // f(r, what block r has there) for the first `blocks` blocks, of a place that is the same for all lanes, which all
 // call.
 template <class T, class F>
@@ -245,15 +238,25 @@ struct Plan {
   bool weigh;  // sums over chunks are asked for
   f32 scale;
 };
-// Streams the part. prepare() tells the plan while the first chunk comes; all threads, and it ends with a barrier.
-// Candidates are on the desk then, and what the chunks come to. True in a lane that met a NaN.
+// Asks for a chunk, so that it is near when it is loaded.
+QUERN_DEVICE void ask_for_chunk(const SampleParams& p, const Row& row, i32 first) {
+  constexpr i32 kLine = 128 / static_cast<i32>(sizeof(Logit));
+  QUERN_ROLLED for (i32 at = first + lane() * kLine; at < first + kChunk && at < p.vocab; at += kWarp * kLine) {
+    prefetch_line(row.logits + at);
+  }
+}
+
+// Streams the part. prepare() tells the plan while the first chunk comes; all threads, and it ends with a barrier. No
+// chunk is in registers then: they would be spilled in each turn of the loop. Candidates are on the desk in the end, and
+// what the chunks come to. True in a lane that met a NaN.
 template <class F>
 QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, F prepare) {
   // Each warp has a run of chunks.
   const i32 chunks = row.logits ? part.chunks : 0;
   const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
+  if (begin < end) ask_for_chunk(p, row, (part.first + begin) * kChunk);
+  const Plan plan = prepare();
   bool any_nan = false, strict = false;
-  Plan plan{};
   Place bound = 0;
   u32 kept = 0;
   QUERN_ROLLED for (i32 c = begin; c == begin || c < end; ++c) {
@@ -264,7 +267,6 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
     } else {
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = -infinity();
     }
-    if (c == begin) plan = prepare();
     const Wanted& wanted = plan.wanted;
     if (there) edit_part_chunk(p, row, part, c, x);
     f32 max = -infinity(), sum = 0.0f;

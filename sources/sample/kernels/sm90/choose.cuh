@@ -1,5 +1,5 @@
 // What a cluster does once its blocks know each other's chunks: the choice. Each function is called by all threads of
-// all blocks and takes the same way in each of them; where it returns a Choice, one block alone has it.
+// all blocks and takes the same way in each of them; where it returns an OwnChoice, one block alone has it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace q {
 
-struct Choice {
+struct OwnChoice {
   bool mine;  // this block has it
   i32 id;
   f32 x;  // its logit
@@ -26,7 +26,7 @@ QUERN_DEVICE f32 logit_of(const Part& part, const Row& row, i32 token, bool unli
 }
 
 // The lowest token with the largest logit.
-QUERN_DEVICE Choice choose_largest(const Part& part, const Row& row, f32 max) {
+QUERN_DEVICE OwnChoice choose_largest(const Part& part, const Row& row, f32 max) {
   release();
   u32 chunk = ~0u;
   QUERN_ROLLED for (i32 c = lane(); c < part.all; c += kWarp) {
@@ -44,7 +44,7 @@ QUERN_DEVICE Choice choose_largest(const Part& part, const Row& row, f32 max) {
 }
 
 // Of the whole row, by the sums over its chunks: the chunk, then the token.
-QUERN_DEVICE Choice choose_of_row(const Part& part, const Row& row, const RowSums& sums, const Stream& stream) {
+QUERN_DEVICE OwnChoice choose_of_row(const Part& part, const Row& row, const RowSums& sums, const Stream& stream) {
   const Room room = part.room();
   const u64* const weights = reinterpret_cast<const u64*>(part.work);
   const u64 target = scale_to(wide(stream.of_row()), sums.total());
@@ -109,33 +109,12 @@ QUERN_DEVICE u32 key_of_kth_top(const Part& part, u32 k) {
   return part.desk->kth;
 }
 
-// Of a few tokens, in the first block: the k largest, the share of those, one of what is left. One thread finds each
-// and tells it.
-QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count,
-                                  const Stream& stream) {
-  u64* const told = part.desk->bins[0];
-  const u32 last = static_cast<u32>(s.top_k > 0 && s.top_k < count ? s.top_k : count) - 1;
-  const u64 through = own.before + own.weight;
-  if (own.there && own.rank == last) told[0] = through;
-  sync_block();
-  u64 left = told[0];
-  if (s.top_p < 1.0f) {
-    const u64 wanted = share_of(s.top_p, left, false);
-    if (own.there && own.before < wanted && wanted <= through) told[1] = through;
-    sync_block();
-    left = told[1];
-  }
-  const u64 target = scale_to(wide(stream.of_row()), left);
-  if (own.there && own.before <= target && target < through) told[2] = own.place;
-  sync_block();
-  return {true, index_at(told[2]), value_at(told[2])};
-}
-
 // What filters leave: top_k, top_p and the draw are three searches in the same order, each among what the one before
 // has left. Few tokens are listed and done with at once.
 enum class Step : i32 { top_k, top_p, draw };
-QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, const RowSums& sums, const Settings& s,
-                                       f32 inverse_temperature, bool sieves, const Stream& stream) {
+QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& part, const RowSums& sums,
+                                          const Settings& s, f32 inverse_temperature, bool sieves,
+                                          const Stream& stream) {
   Desk& desk = *part.desk;
   const bool counts = s.top_k > 0 && s.top_k < p.vocab, joint = p.joint && counts && s.top_p < 1.0f;
   Scope scope{sums.max, sums.scale, 0.0f, -infinity()};
@@ -216,7 +195,7 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
     sync_cluster_shared();
     bool fresh = false;
     if (lists) {
-      const i32 count = gather(part, list, listed);
+      const i32 count = gather(part, part.blocks, list, listed);
       if (count < 0) {
         doing = Doing::all_bins;
         continue;
@@ -226,7 +205,10 @@ QUERN_DEVICE Choice choose_of_filtered(const SampleParams& p, const Part& part, 
         if (part.rank != 0) return {false, -1, 0.0f};
       }
       const Ranked own = rank_few(part, scope, count);
-      if (doing == Doing::few) return choose_of_few(part, own, s, count, stream);
+      if (doing == Doing::few) {
+        const Choice choice = choose_of_few(part, own, s, count, stream);
+        return {true, choice.id, choice.x};
+      }
       const u64 above = before + own.before, through = above + own.weight;
       const bool reaches =
           by == By::weight ? above < wanted && wanted <= through : count_before + own.rank + 1 == wanted;

@@ -10,32 +10,6 @@ struct RowSums {
   f32 max, scale;
   u64 total;  // of the weights, where they were asked for
 };
-struct Choice {
-  i32 id;
-  f32 x;  // its logit
-};
-
-// Of a few tokens: the k largest, the share of those, one of what is left. One thread finds each
-// and tells it.
-QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count,
-                                  const Stream& stream) {
-  u64* const told = part.desk->bins[0];
-  const u32 last = static_cast<u32>(s.top_k > 0 && s.top_k < count ? s.top_k : count) - 1;
-  const u64 through = own.before + own.weight;
-  if (own.there && own.rank == last) told[0] = through;
-  sync_block();
-  u64 left = told[0];
-  if (s.top_p < 1.0f) {
-    const u64 wanted = share_of(s.top_p, left, false);
-    if (own.there && own.before < wanted && wanted <= through) told[1] = through;
-    sync_block();
-    left = told[1];
-  }
-  const u64 target = scale_to(wide(stream.of_row()), left);
-  if (own.there && own.before <= target && target < through) told[2] = own.place;
-  sync_block();
-  return {index_at(told[2]), value_at(told[2])};
-}
 
 // What filters leave: top_k, top_p and the draw are three searches in the same order, each among what the one before
 // has left. Few tokens are listed and done with at once. All threads of the source's blocks; the first block's result

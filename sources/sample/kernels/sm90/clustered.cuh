@@ -83,7 +83,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
 
   const Room room = part.room();
   u32 status = mistakes_of(room, p, row, settings);
-  Choice choice{part.rank == 0, -1, 0.0f};
+  OwnChoice choice{part.rank == 0, -1, 0.0f};
   if (status != 0) {
     release();
   } else {

@@ -3,9 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/sm90/tma.cuh"
-#include "sample/kernels/random.cuh"
-#include "sample/kernels/report.cuh"
+#include "sample/kernels/sm90/few.cuh"
 #include "sample/kernels/stream.cuh"
 
 namespace q {
@@ -58,12 +56,6 @@ struct Part {
     return lists() ? value_of(tops[chunk]) : f32_of(static_cast<u32>(stats[chunk]));
   }
 };
-
-// What block r has at this place.
-template <class T>
-QUERN_DEVICE T of_block(const T* place, i32 r) {
-  return load_cluster<T>(cluster_address(place, static_cast<u32>(r)));
-}
 
 QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   Part part{};
