@@ -12,6 +12,7 @@ enum class Reduction : u8 { sum, mean, max, min, argmax, argmin, l2, dot, logsum
 inline constexpr i32 kReduceDims = 6;
 inline constexpr i32 kReduceResults = 4;
 inline constexpr i32 kReduceThreads = 256;  // of a block, in every way
+inline constexpr i32 kBriefRows = 4;        // of few elements, that a team has under way
 inline constexpr i32 kFewPieces = 8;        // of a row, which a thread joins
 inline constexpr i32 kManyPieces = 128;     // more of a row than these are joined by a block, fewer by a warp
 
@@ -40,6 +41,7 @@ struct ReduceParams {
   i64 run;
   Divisor steps;
   i32 length;
+  i32 at_once;  // brief rows that a team has under way: up to kBriefRows
   i32 piece, pieces;  // of length, each but the last; and how many there are
   f32 count;          // elements of a row
   f32 scalars[8];
