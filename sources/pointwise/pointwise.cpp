@@ -115,21 +115,28 @@ Along along_of(const Walk& walk, std::size_t tensor) {
   return stride == 1 ? Along::each : stride == 0 ? Along::same : Along::any;
 }
 
-// How wide vectors may be: 16 bytes of the widest tensor, as alignment and strides allow. Elements that lie apart are
-// read and written best by neighbouring threads, one by one.
+// How wide vectors may be: 16 bytes of the widest tensor, as the alignment and the strides of what is written allow.
+// Elements that lie apart are read and written best by neighbouring threads, one by one.
 int width_of(const Request& request, const Walk& walk) {
-  std::int64_t largest = 1;
+  std::int64_t largest = 1, least = 16;
   for (std::size_t i = 0; i < request.count; ++i) {
     const Along along = along_of(walk, i);
     if (along == Along::any) return 1;
-    if (along == Along::each) largest = std::max(largest, request.views[i].bytes);
+    if (along != Along::each) continue;
+    largest = std::max(largest, request.views[i].bytes), least = std::min(least, request.views[i].bytes);
   }
+  const auto fits = [&](std::size_t i, int width) {
+    return along_of(walk, i) != Along::each
+               ? width
+               : widest(walk, static_cast<int>(i), request.views[i].bytes, request.call.alignment, width);
+  };
+  const auto results = static_cast<std::size_t>(request.shape.results);
   int width = static_cast<int>(16 / largest);
-  for (std::size_t i = 0; i < request.count; ++i) {
-    if (along_of(walk, i) == Along::each)
-      width = widest(walk, static_cast<int>(i), request.views[i].bytes, request.call.alignment, width);
-  }
-  return width;
+  for (std::size_t i = 0; i < results; ++i) width = fits(i, width);
+  // What is read may lie over two vectors, where those have as many bytes as a word.
+  int aligned = width;
+  for (std::size_t i = results; i < request.count; ++i) aligned = fits(i, aligned);
+  return width * least >= 4 ? width : aligned;
 }
 
 // Elements that are taken one by one go by units in which a block works out once where it is: tiles of the two
@@ -166,12 +173,15 @@ Problem fit(const Request& request) {
   shape.width = width_of(request, walked);
   const auto results = static_cast<std::size_t>(shape.results);
   for (std::size_t i = 0; i < request.count; ++i) {
-    const Along along = along_of(walked, i);
+    Along along = along_of(walked, i);
     if (i < results) {
       shape.outs_along[i] = along;
-    } else {
-      shape.operands_along[request.operands[i - results]] = along;
+      continue;
     }
+    if (along == Along::each &&
+        widest(walked, static_cast<int>(i), request.views[i].bytes, request.call.alignment, shape.width) < shape.width)
+      along = Along::shifted;
+    shape.operands_along[request.operands[i - results]] = along;
   }
   for (int d = 1; d < walked.rank; ++d) problem.rows *= walked.shape[static_cast<std::size_t>(d)];
   problem.vectors = (walked.shape[0] + shape.width - 1) / shape.width;
@@ -185,6 +195,12 @@ Problem fit(const Request& request) {
     }
   }
   if (shape.width == 1 && shape.rank > 1 && shape.indices() == 0) choose_span(problem, request.count);
+  if (shape.span != Span::tiles) return problem;
+  int crossed = 0;
+  for (std::size_t i = results; i < request.count; ++i) {
+    Along& along = shape.operands_along[request.operands[i - results]];
+    if (along == Along::any && walked.strides[i][1] == 1 && crossed++ < kMostAcross) along = Along::across;
+  }
   return problem;
 }
 
