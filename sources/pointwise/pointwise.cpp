@@ -158,9 +158,9 @@ void choose_span(Problem& problem, std::size_t tensors) {
     problem.vectors = (walked.shape[0] + q::kSpanSide - 1) / q::kSpanSide;
   } else if (walked.shape[0] >= kLongRow) {
     shape.span = Span::rows;
-    const std::int64_t most = std::int64_t{kThreads} * steps(shape);
+    const std::int64_t own = threads(shape), most = own * steps(shape);
     const std::int64_t segments = (walked.shape[0] + most - 1) / most;
-    problem.segment = ((walked.shape[0] + segments - 1) / segments + kThreads - 1) / kThreads * kThreads;
+    problem.segment = ((walked.shape[0] + segments - 1) / segments + own - 1) / own * own;
     problem.vectors = (walked.shape[0] + problem.segment - 1) / problem.segment;
   }
 }
@@ -288,13 +288,13 @@ void run(const Runtime& runtime, const quern_pointwise_args& args) {
     // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread.
     const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
     const std::int64_t steps_each = std::clamp<std::int64_t>(p.vectors / threads_at_once, 1, steps(problem.shape));
-    p.tile = steps_each * kThreads;
+    p.tile = steps_each * threads(problem.shape);
     units = (p.vectors + p.tile - 1) / p.tile;
   }
-  const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
+  const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 16 : INT32_MAX;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(units, most));
-  launch.block[0] = kThreads;
+  launch.block[0] = static_cast<std::uint32_t>(threads(problem.shape));
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, *kernel, launch, "launching pointwise", p);

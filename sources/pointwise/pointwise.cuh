@@ -98,7 +98,7 @@ QUERN_DEVICE Elements<T, kWidth> load_shifted(const u8* at) {
   return v;
 }
 
-template <class T, int along>
+template <class T, int along, bool whole>
 QUERN_DEVICE Taken<T, along> take(const PointwiseParams& p, const PointwiseTensor& t, const Vector& v) {
   const u8* at = place_of<T, along>(t, v);
   if constexpr (along == kSame) {
@@ -107,23 +107,26 @@ QUERN_DEVICE Taken<T, along> take(const PointwiseParams& p, const PointwiseTenso
     if (v.at[0] > 0 && (v.at[0] + 2) * kWidth <= static_cast<Index>(p.inner)) return load_shifted<T>(at);
     return load_some<T, kWidth>(at, sizeof(T), v.count);
   } else if constexpr (along == kEach) {
-    if (!kTail || v.count == kWidth) return load_elements<T, kWidth, true>(at);
+    if constexpr (whole) return load_elements<T, kWidth, true>(at);
     return load_some<T, kWidth>(at, sizeof(T), v.count);
   } else {
     return load_some<T, kWidth>(at, t.strides[0], v.count);
   }
 }
 
-template <class T, int along, class V>
+template <class T, int along, bool whole, class V>
 QUERN_DEVICE void put(const PointwiseTensor& t, const Vector& v, const V* values) {
   u8* at = place_of<T, along>(t, v);
   const Elements<T, kWidth> elements = elements_of<T, kWidth>(values);
-  if (along == kEach && (!kTail || v.count == kWidth)) {
+  if constexpr (along == kEach && whole) {
     store_elements<T, kWidth>(at, elements);
   } else {
     store_some<T, kWidth>(at, along == kEach ? static_cast<i64>(sizeof(T)) : t.strides[0], v.count, elements);
   }
 }
+
+// Whether all of a vector is there. The code for what is at an end stands behind that for the others.
+QUERN_DEVICE bool is_whole(const Vector& v) { return !kTail || laid_first(v.count == kWidth); }
 
 struct Operands {
 #define OPERAND(n, T, along, V) Taken<T, along> x##n;
@@ -131,23 +134,31 @@ struct Operands {
 #undef OPERAND
 };
 
+template <bool whole>
 QUERN_DEVICE void take_all(const PointwiseParams& p, const Vector& v, Operands& o) {
 #define OPERAND(n, T, along, V) \
-  if constexpr (along != kAcross) o.x##n = take<T, along>(p, p.operands[n], v);
+  if constexpr (along != kAcross) o.x##n = take<T, along, whole>(p, p.operands[n], v);
   OPERANDS
 #undef OPERAND
+}
+QUERN_DEVICE void take_all(const PointwiseParams& p, const Vector& v, Operands& o) {
+  if (is_whole(v)) {
+    take_all<true>(p, v, o);
+  } else if constexpr (kTail) {
+    take_all<false>(p, v, o);
+  }
 }
 
 // A tile's operands that lie side by side along its other dimension are read so, and change places in shared memory.
 #if ACROSS
 using Crossed = u64[kSpanSide][kSpanSide + 1];
 #define OPERAND(n, T, along, V) +(along == kAcross && n < operand ? 1 : 0)
-constexpr int place_of_crossed(int operand) { return 0 OPERANDS; }
+QUERN_DEVICE constexpr int place_of_crossed(int operand) { return 0 OPERANDS; }
 #undef OPERAND
 
 QUERN_DEVICE void take_crossed(const PointwiseParams& p, const Vector& v, Operands& o) {
 #define OPERAND(n, T, along, V) \
-  if constexpr (along == kAcross) o.x##n = take<T, along>(p, p.operands[n], v);
+  if constexpr (along == kAcross) o.x##n = take<T, along, true>(p, p.operands[n], v);
   OPERANDS
 #undef OPERAND
 }
@@ -207,9 +218,15 @@ QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Opera
     RESULTS
 #undef RESULT
   }
-#define RESULT(n, T, along, V, expression) put<T, along>(p.results[n], v, result##n);
-  RESULTS
+  if (is_whole(v)) {
+#define RESULT(n, T, along, V, expression) put<T, along, true>(p.results[n], v, result##n);
+    RESULTS
 #undef RESULT
+  } else if constexpr (kTail) {
+#define RESULT(n, T, along, V, expression) put<T, along, false>(p.results[n], v, result##n);
+    RESULTS
+#undef RESULT
+  }
 }
 
 }  // namespace formulas

@@ -184,8 +184,8 @@ bool is_quick(const Shape& shape) {
   return quick;
 }
 
-// As many as registers allow: 32 of a thread where operands and formulas are short.
-int blocks_per_sm(const Shape& shape) {
+// Blocks of 256 threads, as many as registers allow: 32 of a thread where operands and formulas are short.
+int resident(const Shape& shape) {
   const std::int64_t words = held_words(shape) * steps(shape);
   if (words > 20) return 3;
   if (words > 12 || cost_of(shape) > 24) return 4;
@@ -224,7 +224,7 @@ void check_operand(const Shape& shape, std::size_t operand) {
 int steps(const Shape& shape) {
   const std::int64_t words = held_words(shape);
   const std::int64_t cost = cost_of(shape);
-  if (shape.span == Span::tiles) return q::kSpanSide * q::kSpanSide / kThreads;
+  if (shape.span == Span::tiles) return q::kSpanSide * q::kSpanSide / threads(shape);
   if (shape.span == Span::rows) return words <= 2 ? 8 : 4;
   int steps = words >= 4 ? 1 : words >= 2 ? 2 : 4;
   // Every step has the expressions of its own: long ones are not written out more often than they are worth.
@@ -292,8 +292,8 @@ jit::Unit unit(const jit::Spec& spec) {
                                     {"QUICK", is_quick(shape) ? "1" : "0"},
                                     {"ACROSS", std::to_string(across(shape))},
                                     {"SPAN", std::to_string(static_cast<int>(shape.span))},
-                                    {"THREADS", std::to_string(kThreads)},
-                                    {"BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape))},
+                                    {"THREADS", std::to_string(threads(shape))},
+                                    {"BLOCKS_PER_SM", std::to_string(resident(shape) * 256 / threads(shape))},
                                     {"OPERANDS", operands_of(shape)},
                                     {"RESULTS", results_of(shape)},
                                     {"SCALARS", numbered("SCALAR", shape.scalars(), q::kScalars)},
