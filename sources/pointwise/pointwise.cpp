@@ -214,10 +214,12 @@ q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& re
   const Walk& walked = problem.walk;
   const auto results = static_cast<std::size_t>(shape.results);
   for (std::size_t i = 0; i < request.count; ++i) {
-    q::PointwiseTensor& tensor = i < results ? p.results[i] : p.operands[request.operands[i - results]];
-    tensor.data = walked.data[i];
-    for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d)
-      tensor.strides[d] = walked.strides[i][d] * request.views[i].bytes;
+    const std::size_t operand = i < results ? 0 : request.operands[i - results];
+    (i < results ? p.results[i] : p.operands[operand]) = walked.data[i];
+    for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d) {
+      (i < results ? p.result_strides[i] : p.operand_strides[operand])[d] =
+          walked.strides[i][d] * request.views[i].bytes;
+    }
   }
   p.inner = walked.shape[0], p.outer = walked.shape[1], p.tile = problem.segment;
   p.vectors = problem.rows * problem.vectors;

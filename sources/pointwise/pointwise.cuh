@@ -64,6 +64,15 @@ QUERN_DEVICE Vector vector_at(const PointwiseParams& p, Index number) {
   return v;
 }
 
+struct PointwiseTensor {
+  u8* data;
+  const i64* strides;
+};
+QUERN_DEVICE PointwiseTensor operand_of(const PointwiseParams& p, int n) {
+  return {p.operands[n], p.operand_strides[n]};
+}
+QUERN_DEVICE PointwiseTensor result_of(const PointwiseParams& p, int n) { return {p.results[n], p.result_strides[n]}; }
+
 template <class T, int along>
 QUERN_DEVICE u8* place_of(const PointwiseTensor& t, const Vector& v) {
   u8* at = t.data;
@@ -137,7 +146,7 @@ struct Operands {
 template <bool whole>
 QUERN_DEVICE void take_all(const PointwiseParams& p, const Vector& v, Operands& o) {
 #define OPERAND(n, T, along, V) \
-  if constexpr (along != kAcross) o.x##n = take<T, along, whole>(p, p.operands[n], v);
+  if constexpr (along != kAcross) o.x##n = take<T, along, whole>(p, operand_of(p, n), v);
   OPERANDS
 #undef OPERAND
 }
@@ -158,7 +167,7 @@ QUERN_DEVICE constexpr int place_of_crossed(int operand) { return 0 OPERANDS; }
 
 QUERN_DEVICE void take_crossed(const PointwiseParams& p, const Vector& v, Operands& o) {
 #define OPERAND(n, T, along, V) \
-  if constexpr (along == kAcross) o.x##n = take<T, along, true>(p, p.operands[n], v);
+  if constexpr (along == kAcross) o.x##n = take<T, along, true>(p, operand_of(p, n), v);
   OPERANDS
 #undef OPERAND
 }
@@ -219,11 +228,11 @@ QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Opera
 #undef RESULT
   }
   if (is_whole(v)) {
-#define RESULT(n, T, along, V, expression) put<T, along, true>(p.results[n], v, result##n);
+#define RESULT(n, T, along, V, expression) put<T, along, true>(result_of(p, n), v, result##n);
     RESULTS
 #undef RESULT
   } else if constexpr (kTail) {
-#define RESULT(n, T, along, V, expression) put<T, along, false>(p.results[n], v, result##n);
+#define RESULT(n, T, along, V, expression) put<T, along, false>(result_of(p, n), v, result##n);
     RESULTS
 #undef RESULT
   }

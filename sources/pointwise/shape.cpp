@@ -184,13 +184,11 @@ bool is_quick(const Shape& shape) {
   return quick;
 }
 
-// Blocks of 256 threads, as many as registers allow: 32 of a thread where operands and formulas are short.
+// Blocks of 256 threads, as many as registers allow.
 int resident(const Shape& shape) {
   const std::int64_t words = held_words(shape) * steps(shape);
-  if (words > 20) return 3;
-  if (words > 12 || cost_of(shape) > 24) return 4;
-  const bool simple = shape.rank == 1 || (shape.span == Span::tiles && shape.rank == 2);
-  return words <= 8 && simple && shape.results == 1 && cost_of(shape) <= 8 ? 8 : 5;
+  if (words > 40) return 3;
+  return words > 24 || cost_of(shape) > 24 ? 4 : 5;
 }
 
 }  // namespace
@@ -226,7 +224,7 @@ int steps(const Shape& shape) {
   const std::int64_t cost = cost_of(shape);
   if (shape.span == Span::tiles) return q::kSpanSide * q::kSpanSide / threads(shape);
   if (shape.span == Span::rows) return words <= 2 ? 8 : 4;
-  int steps = words >= 4 ? 1 : words >= 2 ? 2 : 4;
+  int steps = words >= 2 ? 2 : 4;
   // Every step has the expressions of its own: long ones are not written out more often than they are worth.
   while (steps > 1 && cost * shape.width * steps > 320) steps /= 2;
   return steps;

@@ -23,7 +23,8 @@ constexpr std::int64_t kFewColumns = 16;
 // block takes at once.
 constexpr std::int64_t kWholeRow = 4096, kRowPiece = 2048, kMostRowPieces = 4096, kRowStep = 1024;
 constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32,
-                       kLongColumn = 8192, kLongColumnPiece = 512, kMostAcross = 32;
+                       kLongColumn = 8192, kLongColumnPiece = 512;
+constexpr int kMostAcross = 32;  // threads beside each other
 
 constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
 constexpr const char* kAfterNames[] = {"after", "after1", "after2", "after3"};
@@ -301,9 +302,12 @@ class Reader {
                            (!shape.y || (run.y == 1 && aligned(reduced_, kept_, y_.data, &Dim::y)))
                      : aligned(kept_, reduced_);
     if (rows) fit_team(shape, nominal);
-    if (!rows) shape.at_once = 4, shape.team = threads_across(kept_[0].extent, vector);
+    if (!rows) {
+      shape.at_once = 4;
+      shape.team = kept_[0].extent >= kFewColumns ? kMostAcross : threads_across(kept_[0].extent, vector);
+    }
     // Fewer threads beside each other are more below each other.
-    const std::int64_t down = rows ? 1 : kMostAcross / shape.team;
+    const int down = rows ? 1 : kMostAcross / shape.team;
     const bool long_column = !rows && nominal >= kLongColumn * down;
     cut(nominal, rows ? kWholeRow : kWholeColumn * down,
         rows ? kRowPiece : (long_column ? kLongColumnPiece : kColumnPiece) * down,
@@ -311,11 +315,7 @@ class Reader {
     // Shorter columns have room, too, those whose pieces are shorter among them.
     if (long_column) problem_.most_pieces = std::max(problem_.most_pieces, kLongColumn / kColumnPiece);
     const std::int64_t columns = shape.team * vector, teams = q::kReduceThreads / shape.team;
-    // Few brief rows are spread over all multiprocessors; of many a team has several under way.
-    const std::int64_t spread = std::int64_t{call_.sms} * blocks_per_sm(shape) * teams;
-    p.at_once =
-        shape.brief ? static_cast<std::int32_t>(std::clamp<std::int64_t>(p.rows / spread, 1, q::kBriefRows)) : 1;
-    const std::int64_t together = p.pieces == 1 ? teams * p.at_once : 1;
+    const std::int64_t together = p.pieces == 1 ? teams : 1;
     problem_.units =
         p.pieces * (rows          ? (p.rows + together - 1) / together
                     : p.rows == 0 ? 0

@@ -75,8 +75,7 @@ constexpr auto kConstants = describe<Shape>(
     flag<&Shape::exact>("exact", "EXACT").optional(), flag<&Shape::halves>("halves", "HALVES").optional(),
     flag<&Shape::vectors>("vectors", nullptr).optional(), flag<&Shape::segments>("segments", "SEGMENTS").optional(),
     choice<&Shape::team>("team", "TEAM", kTeams).optional(),
-    choice<&Shape::at_once>("at_once", "AT_ONCE", kAtOnce).optional(),
-    flag<&Shape::brief>("brief", "BRIEF").optional());
+    choice<&Shape::at_once>("at_once", "AT_ONCE", kAtOnce).optional());
 
 [[noreturn]] void refuse(const std::string& text) { throw Error(QUERN_INVALID, "reduce: " + text); }
 
@@ -142,12 +141,6 @@ std::int64_t state_bytes(const Shape& shape) {
 
 void fit_team(Shape& shape, std::int64_t vectors) {
   vectors = std::max<std::int64_t>(vectors, 1);
-  shape.brief = vectors <= kRowTeam && !shape.segments;
-  if (shape.brief) {
-    shape.team = static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(vectors)));
-    shape.at_once = 1;
-    return;
-  }
   const auto lanes = static_cast<std::uint64_t>((vectors + kMostAtOnce - 1) / kMostAtOnce);
   shape.team =
       vectors > kFew ? q::kReduceThreads : static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(lanes), kRowTeam));
@@ -215,8 +208,6 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     refuse("exact is 1; allowed with int8 and without a formula before: 0 and 1");
   if (shape.way == Way::columns && !shape.vectors) refuse("vectors is 0; allowed by columns: 1");
   if (shape.way == Way::columns && shape.team > kRowTeam) refuse("team is 256; allowed by columns: 1 to 32");
-  if (shape.brief && (shape.way != Way::rows || shape.segments || shape.team > kRowTeam || shape.at_once != 1))
-    refuse("brief is 1; allowed by rows without segments, with a team of 32 at most and at_once 1: 0 and 1");
   expect_out(shape, shape.kind, shape.out, *shape.after, "out");
   expect_out(shape, shape.kind1, shape.out1, *shape.after1, "out1");
   expect_out(shape, shape.kind2, shape.out2, *shape.after2, "out2");

@@ -31,7 +31,6 @@ struct Shape {
   bool vectors = true;  // by rows: elements lie beside each other
   bool segments = false;
   int team = 1, at_once = 1;  // threads of a row, by columns beside each other; vectors that each has under way
-  bool brief = false;         // by rows: a thread has one vector of a row at most, but several rows under way
 
   std::array<Reduction, q::kReduceResults> kinds() const { return {kind, kind1, kind2, kind3}; }
 };

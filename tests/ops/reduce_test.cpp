@@ -47,6 +47,8 @@ std::vector<Case> cases() {
   add("columns_odd", Element::f32, {7, 33}, 1, {kMean, kLogSumExp}).gap = 1;
   add("columns_pieces", Element::bf16, {1201, 24}, 1, {kSum, kMin});
   add("columns_three", Element::f32, {100, 3}, 1, {kSum});
+  add("columns_of_a_vector", Element::bf16, {20000, 8}, 1, {kSum, kArgmax});
+  add("columns_of_three", Element::f32, {2, 700, 12}, 2, {kMean, kMin, kLogSumExp});
   // Dimensions that do not lie in their order, that are merged, and that are not.
   add("middle", Element::f32, {3, 5, 7}, 2, {kSum, kArgmax});
   Case& outer = add("outer_two", Element::bf16, {4, 3, 40}, 3, {kSum});

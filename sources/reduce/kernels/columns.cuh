@@ -59,8 +59,8 @@ QUERN_DEVICE void take_columns(const ReduceParams& p, const Columns& c, i32 firs
       Loaded loaded[kAtOnce];
       QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
         const Offset at = offset_of(p, number + j * kDown);
-        loaded[j].x = load16_once(c.x + at.x);
-        if constexpr (kHasY) loaded[j].y = load16_once(c.y + at.y);
+        loaded[j].x = load16_alone(c.x + at.x);
+        if constexpr (kHasY) loaded[j].y = load16_alone(c.y + at.y);
       }
       QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
         f32 v[kVector], w[kVector] = {};

@@ -81,7 +81,6 @@ QUERN_DEVICE void take_step(const ReduceParams& p, const Row& row, i32 number, S
   state.take<false>(t);
 }
 
-#if SEGMENTS
 QUERN_DEVICE void take_row(const ReduceParams& p, const Row& row, i32 first, i32 end, State& state) {
   QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kTeam) {
     Step steps[kAtOnce];
@@ -112,67 +111,6 @@ QUERN_DEVICE void take_row(const ReduceParams& p, const Row& row, i32 first, i32
   }
 }
 
-#else
-// A run's vectors are whole but for its first and its last one: those that are need neither a look at their ends nor an
-// address of their own.
-struct Whole {
-  const Element *x, *y;  // of vector 0
-  i64 x_step, y_step;    // from one to the next
-  i64 place;             // of vector 0
-  i32 first, end;        // vectors
-};
-QUERN_DEVICE Whole whole_of(const ReduceParams& p, const Row& row) {
-  const Step begin = row.step(0);
-  const auto end = static_cast<i32>((p.run + begin.from) / kVector);
-  Whole w{begin.x, begin.y, kVector, kVector, begin.place, begin.from > 0 ? 1 : 0, end};
-  if constexpr (kVector == 1) w.x_step = p.reduced[0].x, w.y_step = p.reduced[0].y;
-  if (kHasY && !loads_y(p, begin)) w.end = w.first;
-  return w;
-}
-
-struct Batch {
-  Loaded v[kAtOnce];
-};
-QUERN_DEVICE void load_batch(const Whole& w, i32 number, i32 end, Batch& batch) {
-  QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
-    const i32 at = number + i * kTeam;
-    if (at >= end) continue;
-    batch.v[i].x = load_whole(w.x + at * w.x_step);
-    if constexpr (kHasY) batch.v[i].y = load_whole(w.y + at * w.y_step);
-  }
-}
-QUERN_DEVICE void take_batch(const ReduceParams& p, const Whole& w, i32 number, i32 end, const Batch& batch,
-                             State& state) {
-  QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
-    const i32 at = number + i * kTeam;
-    if (at >= end) continue;
-    Elements<kVector> t;
-    t.place = w.place + static_cast<i64>(at) * kVector, t.from = 0, t.to = kVector;
-    widen_whole(batch.v[i].x, t.v);
-    if constexpr (kHasY) widen_whole(batch.v[i].y, t.y);
-    prepare(p, t);
-    state.take<true>(t);
-  }
-}
-
-QUERN_DEVICE void take_row(const ReduceParams& p, const Row& row, i32 first, i32 end, State& state) {
-  if (first >= end) return;
-  const Whole w = whole_of(p, row);
-  const i32 whole = w.end < end ? w.end : end;
-  i32 number = first;
-  if (number < w.first) take_step(p, row, number, state), number += kTeam;
-  constexpr i32 kRound = kAtOnce * kTeam;
-  const i32 begin = number;
-  QUERN_ROLLED for (; number < whole; number += kRound) {
-    Batch now;
-    load_batch(w, number, whole, now);
-    take_batch(p, w, number, whole, now, state);
-  }
-  if (number > begin) number = begin + div_up(whole - begin, kTeam) * kTeam;
-  QUERN_ROLLED for (; number < end; number += kTeam) take_step(p, row, number, state);
-}
-#endif
-
 // The team's first thread has the result.
 QUERN_DEVICE void join_team(State& state, [[maybe_unused]] State* shared) {
   if constexpr (kTeam <= kWarp) {
@@ -189,47 +127,6 @@ QUERN_DEVICE void join_team(State& state, [[maybe_unused]] State* shared) {
   }
 }
 
-#if BRIEF
-// Rows of one vector a thread at most, and of one more where they begin within one: a team has several under way.
-QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
-  const i32 own = thread_index() % kTeam, team = thread_index() / kTeam;
-  const i64 step = static_cast<i64>(block_count(0)) * p.at_once * kTeams;
-  QUERN_ROLLED for (i64 round = static_cast<i64>(block_index(0)) * p.at_once * kTeams; round < p.rows; round += step) {
-    RowPlace places[kBriefRows];
-    Step steps[kBriefRows];
-    Loaded loaded[kBriefRows];
-    bool there[kBriefRows], whole[kBriefRows];
-    QUERN_UNROLL for (int k = 0; k < kBriefRows; ++k) {
-      const i64 row = round + k * kTeams + team;
-      there[k] = k < p.at_once && row < p.rows;
-      places[k] = place_of_row(p, there[k] ? static_cast<i32>(row) : 0, 0);
-      steps[k] = Row(p, places[k]).step(own);
-      whole[k] = there[k] && own < p.length && steps[k].whole() && (!kHasY || loads_y(p, steps[k]));
-      if (!whole[k]) continue;
-      loaded[k].x = load_whole(steps[k].x);
-      if constexpr (kHasY) loaded[k].y = load_whole(steps[k].y);
-    }
-    QUERN_UNROLL for (int k = 0; k < kBriefRows; ++k) {
-      if (k >= p.at_once) continue;
-      State state = State::none();
-      if (whole[k]) {
-        Elements<kVector> t;
-        t.place = steps[k].place, t.from = 0, t.to = kVector;
-        widen_whole(loaded[k].x, t.v);
-        if constexpr (kHasY) widen_whole(loaded[k].y, t.y);
-        prepare(p, t);
-        state.take<true>(t);
-      }
-      const i32 first = whole[k] ? own + kTeam : own;
-      QUERN_ROLLED for (i32 number = first; there[k] && number < p.length; number += kTeam) {
-        take_step(p, Row(p, places[k]), number, state);
-      }
-      join_team(state, nullptr);
-      if (there[k] && own == 0) store_results(p, places[k], state);
-    }
-  }
-}
-#else
 QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
   QUERN_SHARED(State, shared, kTeam > kWarp ? kThreads / kWarp : 1);
   const i32 own = thread_index() % kTeam, team = thread_index() / kTeam;
@@ -256,8 +153,6 @@ QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
     }
   }
 }
-
-#endif
 
 // The pieces of a row, whose states lie side by side: a thread takes few of them, a warp more and a block many; each
 // thread some, and then thread by thread.
