@@ -60,8 +60,10 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   if (shape.kind == NormKind::group && (shape.scale != Dtype::other || shape.shift != Dtype::other))
     refuse("scale and shift are given; allowed with kind group: none");
   if (shape.channels_last && shape.kind != NormKind::group) refuse("channels_last is 1; allowed without kind group: 0");
-  if (shape.twice && (shape.stage != NormStage::whole || !shape.lean() || bytes_of(shape.element) != 2))
-    refuse("twice is 1; allowed with stage whole, 16 bits and no residual: 0 and 1");
+  if (shape.twice && !shape.may_take_twice())
+    refuse(
+        "twice is 1; allowed with stage whole, 16 bits, whole vectors of 16 bytes, no residual and no scale of f32: 0, "
+        "1");
   if (shape.stage != NormStage::whole && shape.team != q::kNormPieceThreads)
     refuse("team is another than 512; allowed with stages moments and apply: 512");
   expect_team("norm", shape.rows(), shape.element, kMostThreads, target.warp_size);
@@ -178,9 +180,11 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   if (n > kMostHeld) return;
   for (const bool residual : {false, true}) {
     shape.residual = residual;
-    const RowShape rows =
-        fit(n, n * bytes_of(shape.element) % 16 == 0 ? 16 : 4, target.warp_size, shape.takes_twice(n));
-    shape.tail = rows.tail, shape.access = rows.access, shape.team = rows.team, shape.twice = rows.twice;
+    for (const bool twice : {false, true}) {
+      if (twice && !shape.takes_twice(n)) continue;
+      const RowShape rows = fit(n, n * bytes_of(shape.element) % 16 == 0 ? 16 : 4, target.warp_size, twice);
+      shape.tail = rows.tail, shape.access = rows.access, shape.team = rows.team, shape.twice = rows.twice;
+    }
     specs->push_back(kConstants.to_spec(shape, target.target));
   }
 }

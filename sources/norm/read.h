@@ -30,10 +30,14 @@ struct Shape {
   bool lean() const { return !residual; }
   bool modulated() const { return scale != Dtype::other || shift != Dtype::other; }
   // Whether a thread has twice as many elements: more of them are then under way, and fewer threads are joined, but a
-  // single row takes longer. So it is where rows are long, or come in numbers, and take few registers.
+  // single row takes longer. So it is where rows are long, or come in numbers, and take few registers: vectors are
+  // whole, and what modulates is no f32.
+  bool may_take_twice() const {
+    return stage == q::NormStage::whole && lean() && bytes_of(element) == 2 && !tail && access == 16 &&
+           scale != Dtype::f32 && shift != Dtype::f32;
+  }
   bool takes_twice(std::int64_t n) const {
-    return stage == q::NormStage::whole && lean() && bytes_of(element) == 2 &&
-           (n > 4096 || modulated() || kind == q::NormKind::group);
+    return may_take_twice() && (n > 4096 || modulated() || kind == q::NormKind::group);
   }
 };
 
