@@ -40,6 +40,7 @@
 //   Bytes       permute_bytes<s>(low, high)        u32 of four bytes of the eight of `low` (0 to 3) and `high` (4 to
 //                                                  7): the result's byte i is number s >> 4 i & 7
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
+//                                                  load16_alone(p): likewise, by a kernel that stores next to nothing;
 //                                                  store16_global(p, v): to memory that is not shared
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
 //               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for

@@ -10,6 +10,7 @@
 #include "sources/conv1d/params.cuh"
 #include "sources/divisor.h"
 #include "sources/expression/expression.h"
+#include "sources/gemm/columns.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
 #include "sources/workspace.h"
@@ -100,11 +101,13 @@ void with_product(const quern_conv1d_args& args, const General& p, std::int64_t 
   with(product);
 }
 
-// What the product needs, counters in front; at least those where anything lies behind it.
+// What the product needs at most, whatever its places and samples, with counters in front; at least those where
+// anything lies behind it.
 std::uint64_t product_bytes(const Runtime& runtime, const quern_conv1d_args& args, const General& p) {
   std::uint64_t bytes = p.lays_x || p.lays_weight ? kCounterBytes : 0;
-  with_product(args, p, 0, nullptr, nullptr, nullptr, 0,
-               [&](const quern_gemm_args& product) { bytes = std::max(bytes, gemm::workspace(runtime, product)); });
+  with_product(args, p, 0, nullptr, nullptr, nullptr, 0, [&](const quern_gemm_args& product) {
+    bytes = std::max(bytes, gemm::most_workspace(runtime, product));
+  });
   return (bytes + kPiece - 1) / kPiece * kPiece;
 }
 
@@ -159,8 +162,9 @@ void with_copy(const quern_conv1d_args& args, const General& p, void* to, With w
     outputs[count] = add(count + 1, at, {p.batch, p.groups, rows, channels}, {sample, group, line, 1});
     ++count;
   };
-  inputs[0] = add(0, p.x.data, {p.batch, p.groups, p.length, p.channels},
-                  {p.x.strides[0], p.channels * p.x.strides[1], p.x.strides[2], p.x.strides[1]});
+  if (p.length > 0)
+    inputs[0] = add(0, p.x.data, {p.batch, p.groups, p.length, p.channels},
+                    {p.x.strides[0], p.channels * p.x.strides[1], p.x.strides[2], p.x.strides[1]});
   output(p.pad_begin, p.length, 0, p.channels);
   output(p.pad_begin, p.length, p.channels, p.per - p.channels);
   output(0, p.pad_begin, 0, p.per);
@@ -238,27 +242,67 @@ void run_direct(const Runtime& runtime, const jit::Kernel& kernel, const quern_c
   launch_kernel(runtime, kernel, args, p, p.outs * some, p.batch, d);
 }
 
-}  // namespace
-
-std::uint64_t general_workspace(const Runtime& runtime, const quern_conv1d_args& args) {
-  const General p = read_general(args, runtime, true);
+std::uint64_t needed_bytes(const Runtime& runtime, const quern_conv1d_args& args, const General& p) {
   return p.direct || p.batch == 0 ? 0 : product_bytes(runtime, args, p) + p.laid_bytes();
 }
 
-void general_prepare(const Runtime& runtime, const quern_conv1d_args& args) {
-  General p = read_general(args, runtime, true);
+// Calls with(problem) for every way that a call with no more samples may take: a single one's products are of all of
+// its groups.
+template <class With>
+void each_way(const General& given, With with) {
+  with(given);
+  if (given.batch <= 1) return;
+  General p = given;
+  p.batch = 1;
+  choose_way(p);
+  with(p);
+}
+
+std::uint64_t most_bytes(const Runtime& runtime, const quern_conv1d_args& args, const General& given) {
+  std::uint64_t bytes = 0;
+  each_way(given, [&](const General& p) { bytes = std::max(bytes, needed_bytes(runtime, args, p)); });
+  return bytes;
+}
+
+// The kernels of x laid out plain: where samples lie one behind the other, a shorter x has its channels at distances
+// that allow other accesses.
+void prepare_copy(const Runtime& runtime, const quern_conv1d_args& args, const General& p) {
+  const auto prepare = [&](const General& one) {
+    with_copy(args, one, nullptr, [&](const quern_copy_args& copy) { copy::prepare(runtime, copy); });
+  };
+  prepare(p);
+  const std::int64_t all = p.groups * p.channels, whole = p.length / p.chunk * p.chunk;
+  if (p.x.strides[2] != 1 || p.x.strides[1] != p.length) return;
+  for (std::int64_t less = 0; less < p.chunk; less = less == 0 ? 1 : 2 * less) {
+    General shorter = p;
+    shorter.length = whole - less;
+    if (shorter.length < 1 || shorter.length > p.length) continue;
+    shorter.x.strides[1] = shorter.length, shorter.x.strides[0] = all * shorter.length;
+    prepare(shorter);
+  }
+}
+
+// A product readies fewer places by itself.
+void prepare_way(const Runtime& runtime, const quern_conv1d_args& args, const General& p) {
   if (p.direct) {
     kernel_of(shape_of(p, Kernel::direct), runtime, args);
     return;
   }
   if (p.makes_windows() || p.lays_weight) kernel_of(shape_of(p, Kernel::windows), runtime, args);
-  if (p.plain) with_copy(args, p, nullptr, [&](const quern_copy_args& copy) { copy::prepare(runtime, copy); });
-  // A product readies fewer rows by itself; where places are columns, fewer of them may take others of its variants.
-  for (;; p.places /= 2) {
-    with_product(args, p, 0, nullptr, nullptr, nullptr, 0,
-                 [&](const quern_gemm_args& product) { gemm::prepare(runtime, product); });
-    if (!p.places_first || p.places <= 1) return;
-  }
+  if (p.plain) prepare_copy(runtime, args, p);
+  with_product(args, p, 0, nullptr, nullptr, nullptr, 0, [&](const quern_gemm_args& product) {
+    p.places_first ? gemm::columns_prepare(runtime, product) : gemm::prepare(runtime, product);
+  });
+}
+
+}  // namespace
+
+std::uint64_t general_workspace(const Runtime& runtime, const quern_conv1d_args& args) {
+  return most_bytes(runtime, args, read_general(args, runtime, true));
+}
+
+void general_prepare(const Runtime& runtime, const quern_conv1d_args& args) {
+  each_way(read_general(args, runtime, true), [&](const General& p) { prepare_way(runtime, args, p); });
 }
 
 void general_run(const Runtime& runtime, const quern_conv1d_args& args) {
@@ -269,10 +313,10 @@ void general_run(const Runtime& runtime, const quern_conv1d_args& args) {
     return;
   }
   if (p.batch == 0) return;
-  const std::uint64_t own = product_bytes(runtime, args, p), needed = own + p.laid_bytes();
+  const std::uint64_t own = product_bytes(runtime, args, p);
   std::uint8_t *windows = nullptr, *plain = nullptr, *weights = nullptr;
-  if (needed > 0) {
-    read_workspace(args.workspace, args.workspace_size, needed);
+  if (own + p.laid_bytes() > 0) {
+    read_workspace(args.workspace, args.workspace_size, most_bytes(runtime, args, p));
     windows = static_cast<std::uint8_t*>(args.workspace) + own;
     plain = windows + p.window_bytes(), weights = plain + p.plain_bytes();
   }
@@ -284,8 +328,9 @@ void general_run(const Runtime& runtime, const quern_conv1d_args& args) {
   const void* const x = !p.lays_x ? p.x.data : p.makes_windows() ? windows : plain;
   const void* const weight = p.lays_weight ? weights : p.weight.data;
   for (std::int64_t i = 0; i < products_of(p).launches; ++i) {
-    with_product(args, p, i, x, weight, args.workspace, own,
-                 [&](const quern_gemm_args& product) { gemm::run(runtime, product); });
+    with_product(args, p, i, x, weight, args.workspace, own, [&](const quern_gemm_args& product) {
+      p.places_first ? gemm::columns_run(runtime, product) : gemm::run(runtime, product);
+    });
   }
 }
 

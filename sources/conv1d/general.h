@@ -46,6 +46,8 @@ struct General {
   }
 };
 
+// How the sum is done, from shapes, strides and what is promised alone, so that prepare finds what calls find.
+void choose_way(General& p);
 // Throws Error(QUERN_INVALID) naming the argument.
 General read_general(const quern_conv1d_args& args, const Runtime& runtime, bool may_lack_data);
 

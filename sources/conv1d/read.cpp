@@ -17,10 +17,11 @@ std::int64_t read_number(std::int32_t given, const char* name, std::int64_t leas
   return std::max<std::int64_t>(given, least);
 }
 
-// How the sum is done, from shapes, strides and what is promised alone, so that prepare finds what calls find.
-void choose(General& p) {
+}  // namespace
+
+void choose_way(General& p) {
   const std::int64_t window = p.channels * p.taps;
-  p.places_first = p.places == 1 || p.out.strides[2] == 1;
+  p.places_first = p.out.strides[2] == 1;
   const bool in_rows = p.places_first || p.outs == 1 || p.out.strides[1] == 1;
   p.direct = !in_rows || p.group_outs < kFewOuts || window < kFewElements;
   if (p.direct) {
@@ -46,8 +47,6 @@ void choose(General& p) {
   p.lays_weight = !(vectors && p.k == window && (p.channels == 1 || w[1] == 1) && (p.taps == 1 || w[2] == p.channels) &&
                     whole(w[0]));
 }
-
-}  // namespace
 
 General read_general(const quern_conv1d_args& args, const Runtime& runtime, bool may_lack_data) {
   General p{};
@@ -97,7 +96,7 @@ General read_general(const quern_conv1d_args& args, const Runtime& runtime, bool
     if (address % static_cast<std::uintptr_t>(std::max(p.call.alignment, element)) != 0)
       refuse_alignment(name, "data", address & (~address + 1), p.call.alignment);
   }
-  choose(p);
+  choose_way(p);
   const std::int64_t items = p.direct ? p.outs * p.places : std::max(p.rows, p.group_outs) * (p.k / p.chunk);
   if (items > INT32_MAX - 65536) refuse_extent("x", 2, p.length, "fewer at once: split the call");
   return p;

@@ -35,14 +35,16 @@ QUERN_DEVICE void lay_chunk(const WindowsParams& p, const u8* from, u8* to, i32 
 }
 
 QUERN_DEVICE void lay_out(const WindowsParams& p) {
-  const i32 items = p.rows.value * p.chunks.value;
+  // Counted without a sign: near 2^31 of them a step may go beyond.
+  const u32 items = static_cast<u32>(p.rows.value) * static_cast<u32>(p.chunks.value);
   QUERN_ROLLED for (i32 outer = block_index(1); outer < p.outer; outer += block_count(1)) {
     const i32 sample = outer / p.groups, group = outer - sample * p.groups.value;
     const u8* from = p.from + sample * p.sample_stride + group * p.group_stride;
     u8* to = p.to + static_cast<i64>(outer) * items * 16;
-    QUERN_ROLLED for (i32 item = block_index(0) * kConvThreads + thread_index(); item < items;
-                      item += block_count(0) * kConvThreads) {
+    QUERN_ROLLED for (u32 next = static_cast<u32>(block_index(0) * kConvThreads + thread_index()); next < items;
+                      next += static_cast<u32>(block_count(0) * kConvThreads)) {
       // Neighbouring threads read what lies side by side.
+      const i32 item = static_cast<i32>(next);
       const i32 most = p.rows_first ? item / p.rows : item / p.chunks;
       const i32 least = item - most * (p.rows_first ? p.rows.value : p.chunks.value);
       lay_chunk(p, from, to, p.rows_first ? least : most, p.rows_first ? most : least);

@@ -126,7 +126,7 @@ QUERN_DEVICE void copy_tile(const RowsParams& p, const CopyPart& part, i64 tile)
     const Index at = begin + j * kThreads + thread_index();
     if (at >= end) continue;
     const Vector v = vector_at(part, at);
-    if (is_whole(part, v)) {
+    if (laid_first(is_whole(part, v))) {
       store_elements<To, kWidth>(part.to + v.to, converted<From, To>(held[j]));
     } else {
       copy_singly(part, v);

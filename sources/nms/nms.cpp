@@ -1,6 +1,7 @@
 // The nms op: non-maximum suppression of boxes, an image at a time.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 
 #include "jit/error.h"
 #include "sources/call.h"
@@ -12,6 +13,7 @@
 #include "sources/nms/params.cuh"
 #include "sources/ops.h"
 #include "sources/tensor.h"
+#include "sources/together.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::nms {
@@ -157,6 +159,14 @@ const jit::Kernel* kernel_of(Stage stage, const Runtime& runtime, const quern_nm
                     args.stream);
 }
 
+// Its own, while the sort's is compiled.
+void begin_stages(const Runtime& runtime, const quern_nms_args& args) {
+  const jit::Target target = runtime.driver->device().limits.target;
+  const std::array specs = {kConstants.to_spec({Stage::order}, target), kConstants.to_spec({Stage::overlaps}, target),
+                            kConstants.to_spec({Stage::keep}, target)};
+  begin_kernels(runtime, specs, args.flags, args.stream);
+}
+
 }  // namespace
 
 const Op op{"nms", unit, parse, list, constants};
@@ -167,13 +177,15 @@ std::uint64_t workspace(const Runtime& runtime, const quern_nms_args& args) {
 
 void prepare(const Runtime& runtime, const quern_nms_args& args) {
   const Problem problem = read_problem(args, runtime, true);
-  for (const Stage stage : {Stage::order, Stage::overlaps, Stage::keep}) kernel_of(stage, runtime, args);
+  begin_stages(runtime, args);
   sort::prepare(runtime, Sorting(problem, runtime, args).args());
+  for (const Stage stage : {Stage::order, Stage::overlaps, Stage::keep}) kernel_of(stage, runtime, args);
 }
 
 void run(const Runtime& runtime, const quern_nms_args& args) {
   Problem problem = read_problem(args, runtime, false);
   q::NmsParams& p = problem.params;
+  begin_stages(runtime, args);
   const jit::Kernel* order = kernel_of(Stage::order, runtime, args);
   const jit::Kernel* overlaps = kernel_of(Stage::overlaps, runtime, args);
   const jit::Kernel* keep = kernel_of(Stage::keep, runtime, args);

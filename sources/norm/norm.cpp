@@ -39,7 +39,7 @@ constexpr auto kConstants = describe<Shape>(
     flag<&Shape::residual>("residual", "RESIDUAL").optional(),
     flag<&Shape::channels_last>("channels_last", "CHANNELS_LAST").optional(),
     choice<&Shape::access>("access", "ACCESS", kAccesses).optional(), flag<&Shape::tail>("tail", "TAIL").optional(),
-    number<&Shape::team>("team", nullptr, {1, kMostThreads}));
+    number<&Shape::team>("team", nullptr, {1, kMostThreads}), flag<&Shape::twice>("twice", nullptr).optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -60,25 +60,27 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   if (shape.kind == NormKind::group && (shape.scale != Dtype::other || shape.shift != Dtype::other))
     refuse("scale and shift are given; allowed with kind group: none");
   if (shape.channels_last && shape.kind != NormKind::group) refuse("channels_last is 1; allowed without kind group: 0");
+  if (shape.twice && !shape.may_take_twice())
+    refuse(
+        "twice is 1; allowed with stage whole, 16 bits, whole vectors of 16 bytes, no residual and no scale of f32: 0, "
+        "1");
   if (shape.stage != NormStage::whole && shape.team != q::kNormPieceThreads)
     refuse("team is another than 512; allowed with stages moments and apply: 512");
   expect_team("norm", shape.rows(), shape.element, kMostThreads, target.warp_size);
   return kConstants.to_spec(shape, target.target);
 }
 
-// Without a residual numbers of 16 bits are held as they are, and parameters wait until they are used: many threads
-// hide what that takes.
-bool is_lean(const Shape& shape) { return !shape.residual; }
 // Whether parameters come while the last sum is joined: they then take some registers, but no time of their own.
 bool is_middle(const Shape& shape) {
-  const bool modulated = shape.scale != Dtype::other || shape.shift != Dtype::other;
-  return is_lean(shape) && !modulated && bytes_of(shape.element) == 2 && shape.weight != Dtype::f32 &&
-         shape.bias != Dtype::f32 && shape.kind != NormKind::group && shape.team < kMostThreads;
+  return shape.lean() && !shape.twice && !shape.modulated() && bytes_of(shape.element) == 2 &&
+         shape.weight != Dtype::f32 && shape.bias != Dtype::f32 && shape.kind != NormKind::group &&
+         shape.team < kMostThreads;
 }
 // Registers of a thread: f32 values, what the parameters are in memory, and some 28 more.
 int registers(const Shape& shape) {
-  if (is_lean(shape)) {
-    const bool more = shape.tail || shape.channels_last || shape.scale != Dtype::other || shape.shift != Dtype::other;
+  if (shape.lean()) {
+    if (shape.twice) return 64;
+    const bool more = shape.tail || shape.channels_last || shape.modulated();
     const auto held = static_cast<int>(q::kNormHeld * bytes_of(shape.element) / 4);
     return held + 32 + (more ? 16 : is_middle(shape) ? 8 : 0);
   }
@@ -90,7 +92,7 @@ int registers(const Shape& shape) {
 }
 // Whether parameters have to wait until they are used.
 bool is_late(const Shape& shape, int threads) {
-  return is_lean(shape) ? !is_middle(shape) : registers(shape) * threads > 65536;
+  return shape.lean() ? !is_middle(shape) : registers(shape) * threads > 65536;
 }
 int blocks_per_sm(const Shape& shape, int threads) {
   const int words = registers(shape);
@@ -175,11 +177,14 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   if (shape.element != Dtype::f16 && shape.element != Dtype::bf16 && shape.element != Dtype::f32) return;
   shape.out = shape.weight = shape.bias = shape.element;
   const std::int64_t n = model.hidden_size;
-  const RowShape rows = fit(n, n * bytes_of(shape.element) % 16 == 0 ? 16 : 4, target.warp_size);
-  shape.tail = rows.tail, shape.access = rows.access, shape.team = rows.team;
   if (n > kMostHeld) return;
   for (const bool residual : {false, true}) {
     shape.residual = residual;
+    for (const bool twice : {false, true}) {
+      if (twice && !shape.takes_twice(n)) continue;
+      const RowShape rows = fit(n, n * bytes_of(shape.element) % 16 == 0 ? 16 : 4, target.warp_size, twice);
+      shape.tail = rows.tail, shape.access = rows.access, shape.team = rows.team, shape.twice = rows.twice;
+    }
     specs->push_back(kConstants.to_spec(shape, target.target));
   }
 }

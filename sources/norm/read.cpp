@@ -174,10 +174,14 @@ class Reader {
   void finish() {
     p_.eps = args_.eps;
     p_.divide = shape_.kind == NormKind::l2 ? 1.0f : static_cast<float>(n_);
-    const RowShape rows = fit(n_, alignment_.access(), call_.device->limits.warp_size);
-    shape_.tail = rows.tail, shape_.access = rows.access, shape_.team = rows.team;
+    const auto fit_rows = [&](bool twice) {
+      const RowShape rows = fit(n_, alignment_.access(), call_.device->limits.warp_size, twice);
+      shape_.tail = rows.tail, shape_.access = rows.access, shape_.team = rows.team, shape_.twice = rows.twice;
+    };
+    fit_rows(false);
+    if (n_ <= kMostHeld && shape_.takes_twice(n_)) fit_rows(true);
     problem_.sms = call_.sms;
-    const bool modulated = shape_.scale != Dtype::other || shape_.shift != Dtype::other;
+    const bool modulated = shape_.modulated();
     problem_.way = coded_ ? is_front(args_) ? Way::quantize : Way::own_then_quantize
                    : shape_.kind == NormKind::rms && !modulated && shape_.bias == Dtype::other &&
                            shape_.out == shape_.element && n_ <= kRmsnormColumns

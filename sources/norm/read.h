@@ -22,8 +22,23 @@ struct Shape {
   bool channels_last = false;  // of a group norm
   int access = 16;
   int team = 0;
+  bool twice = false;
 
-  RowShape rows() const { return {tail, access, team}; }
+  RowShape rows() const { return {tail, access, team, twice}; }
+  // Without a residual numbers of 16 bits are held as they are, and parameters wait until they are used: many threads
+  // hide what that takes.
+  bool lean() const { return !residual; }
+  bool modulated() const { return scale != Dtype::other || shift != Dtype::other; }
+  // Whether a thread has twice as many elements: more of them are then under way, and fewer threads are joined, but a
+  // single row takes longer. So it is where rows are long, or come in numbers, and take few registers: vectors are
+  // whole, and what modulates is no f32.
+  bool may_take_twice() const {
+    return stage == q::NormStage::whole && lean() && bytes_of(element) == 2 && !tail && access == 16 &&
+           scale != Dtype::f32 && shift != Dtype::f32;
+  }
+  bool takes_twice(std::int64_t n) const {
+    return may_take_twice() && (n > 4096 || modulated() || kind == q::NormKind::group);
+  }
 };
 
 // A call, read; what is another op's kernel is told apart from what is this one's.

@@ -14,11 +14,12 @@ constexpr int kBlockThreads = 256;  // where a warp or less takes a row
 
 }  // namespace
 
-RowShape fit(std::int64_t n, int alignment, std::uint32_t warp) {
+RowShape fit(std::int64_t n, int alignment, std::uint32_t warp, bool twice) {
   RowShape shape;
+  shape.twice = twice;
   shape.access = alignment;
   shape.tail = n % (alignment == 16 ? 8 : 4) != 0;
-  const std::int64_t threads = (n + q::kNormHeld - 1) / q::kNormHeld;
+  const std::int64_t threads = (n + shape.held() - 1) / shape.held();
   shape.team = threads > kMostThreads ? q::kNormPieceThreads
                : threads <= static_cast<std::int64_t>(warp)
                    ? static_cast<int>(std::bit_ceil(static_cast<std::uint32_t>(std::max<std::int64_t>(threads, 1))))
@@ -46,7 +47,7 @@ void expect_team(const char* op, const RowShape& shape, Dtype element, int most,
 void define_rows(const RowShape& shape, std::uint32_t warp, jit::Unit* unit) {
   const int elements = shape.access == 16 ? 8 : 4;
   unit->constants.push_back({"TEAM", std::to_string(shape.team)});
-  unit->constants.push_back({"VECTORS", std::to_string(q::kNormHeld / elements)});
+  unit->constants.push_back({"VECTORS", std::to_string(shape.held() / elements)});
   unit->constants.push_back({"THREADS", std::to_string(threads_of(shape, warp))});
 }
 

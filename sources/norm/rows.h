@@ -16,13 +16,15 @@ inline constexpr int kMostThreads = 1024;
 inline constexpr std::int64_t kMostHeld = std::int64_t{kMostThreads} * q::kNormHeld;  // columns of a row in registers
 
 struct RowShape {
-  bool tail = false;  // rows end within a vector
-  int access = 16;    // bytes that an access takes: 16, 8, 4 or 2
-  int team = 0;       // threads of a row
+  bool tail = false;   // rows end within a vector
+  int access = 16;     // bytes that an access takes: 16, 8, 4 or 2
+  int team = 0;        // threads of a row
+  bool twice = false;  // each of them has twice kNormHeld elements
+  int held() const { return twice ? 2 * q::kNormHeld : q::kNormHeld; }
 };
 
 // For rows of n elements that are aligned to `alignment` bytes, cut into pieces where they are longer than kMostHeld.
-RowShape fit(std::int64_t n, int alignment, std::uint32_t warp);
+RowShape fit(std::int64_t n, int alignment, std::uint32_t warp, bool twice = false);
 
 // Threads of a block.
 int threads_of(const RowShape& shape, std::uint32_t warp);

@@ -1,6 +1,7 @@
 // The norm_backward op: what flows back through a layer or RMS norm, to its rows, its weight and its bias.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
@@ -13,6 +14,7 @@
 #include "sources/norm/rows.h"
 #include "sources/norm_backward/params.cuh"
 #include "sources/ops.h"
+#include "sources/together.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::norm_backward {
@@ -260,6 +262,13 @@ const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const q
                     args.stream);
 }
 
+void begin_both(const Problem& problem, const Runtime& runtime, const quern_norm_backward_args& args) {
+  if (!problem.shape.sums) return;
+  const jit::Target target = runtime.driver->device().limits.target;
+  const std::array specs = {kConstants.to_spec(problem.shape, target), kConstants.to_spec(problem.sums, target)};
+  begin_kernels(runtime, specs, args.flags, args.stream);
+}
+
 jit::Launch how(std::int64_t blocks, int threads, const quern_norm_backward_args& args) {
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(blocks);
@@ -279,6 +288,7 @@ std::uint64_t workspace(const Runtime& runtime, const quern_norm_backward_args& 
 
 void prepare(const Runtime& runtime, const quern_norm_backward_args& args) {
   const Problem problem = read_problem(args, runtime, true);
+  begin_both(problem, runtime, args);
   kernel_of(problem.shape, runtime, args);
   if (problem.shape.sums) kernel_of(problem.sums, runtime, args);
 }
@@ -292,6 +302,7 @@ void run(const Runtime& runtime, const quern_norm_backward_args& args) {
     if (args.dweight != nullptr) problem.sums_params.dweight = p.dweight = scratch;
     if (args.dbias != nullptr) problem.sums_params.dbias = p.dbias = scratch + problem.floats();
   }
+  begin_both(problem, runtime, args);
   const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
   const jit::Kernel* sums = problem.shape.sums ? kernel_of(problem.sums, runtime, args) : nullptr;
   if (p.rows > 0) {

@@ -10,30 +10,28 @@ inline constexpr int kMostDimensions = 6;
 inline constexpr int kSpanSide = 32;  // elements of a tile's side
 inline constexpr int kOperands = 8, kResults = 4, kScalars = 8;
 
-// Strides in bytes, the innermost dimension first.
-struct PointwiseTensor {
-  u8* data;
-  i64 strides[kMostDimensions];
-};
-
 // What is divided by is there twice, for index arithmetic of 32 bits and of 64.
 struct PointwiseExtent {
   i64 value;
   Divisor by;
 };
 
+// What every kernel needs comes first: arguments are fetched line by line. Strides in bytes, the innermost dimension
+// first.
 struct PointwiseParams {
-  PointwiseTensor operands[kOperands];
-  PointwiseTensor results[kResults];
-  i64 vectors;                               // in all
-  i64 inner;                                 // elements along the innermost dimension
-  i64 outer;                                 // and along the next
-  i64 tile;                                  // vectors that a block takes at a time; elements of a segment
+  i64 vectors;  // in all
+  i64 inner;    // elements along the innermost dimension
+  i64 outer;    // and along the next
+  i64 tile;     // vectors that a block takes at a time; elements of a segment
+  u8* results[kResults];
+  u8* operands[kOperands];
+  f32 scalars[kScalars];
+  i64 result_strides[kResults][kMostDimensions];
+  i64 operand_strides[kOperands][kMostDimensions];
   PointwiseExtent extents[kMostDimensions];  // the innermost in vectors
   // For the places that an expression reads: of dimension d as the caller has it, its elements, and those of all
   // dimensions behind it.
   PointwiseExtent own[kMostDimensions], below[kMostDimensions];
-  f32 scalars[kScalars];
 };
 
 }  // namespace q

@@ -115,21 +115,28 @@ Along along_of(const Walk& walk, std::size_t tensor) {
   return stride == 1 ? Along::each : stride == 0 ? Along::same : Along::any;
 }
 
-// How wide vectors may be: 16 bytes of the widest tensor, as alignment and strides allow. Elements that lie apart are
-// read and written best by neighbouring threads, one by one.
+// How wide vectors may be: 16 bytes of the widest tensor, as the alignment and the strides of what is written allow.
+// Elements that lie apart are read and written best by neighbouring threads, one by one.
 int width_of(const Request& request, const Walk& walk) {
-  std::int64_t largest = 1;
+  std::int64_t largest = 1, least = 16;
   for (std::size_t i = 0; i < request.count; ++i) {
     const Along along = along_of(walk, i);
     if (along == Along::any) return 1;
-    if (along == Along::each) largest = std::max(largest, request.views[i].bytes);
+    if (along != Along::each) continue;
+    largest = std::max(largest, request.views[i].bytes), least = std::min(least, request.views[i].bytes);
   }
+  const auto fits = [&](std::size_t i, int width) {
+    return along_of(walk, i) != Along::each
+               ? width
+               : widest(walk, static_cast<int>(i), request.views[i].bytes, request.call.alignment, width);
+  };
+  const auto results = static_cast<std::size_t>(request.shape.results);
   int width = static_cast<int>(16 / largest);
-  for (std::size_t i = 0; i < request.count; ++i) {
-    if (along_of(walk, i) == Along::each)
-      width = widest(walk, static_cast<int>(i), request.views[i].bytes, request.call.alignment, width);
-  }
-  return width;
+  for (std::size_t i = 0; i < results; ++i) width = fits(i, width);
+  // What is read may lie over two vectors, where those have as many bytes as a word.
+  int aligned = width;
+  for (std::size_t i = results; i < request.count; ++i) aligned = fits(i, aligned);
+  return width * least >= 4 ? width : aligned;
 }
 
 // Elements that are taken one by one go by units in which a block works out once where it is: tiles of the two
@@ -151,9 +158,9 @@ void choose_span(Problem& problem, std::size_t tensors) {
     problem.vectors = (walked.shape[0] + q::kSpanSide - 1) / q::kSpanSide;
   } else if (walked.shape[0] >= kLongRow) {
     shape.span = Span::rows;
-    const std::int64_t most = std::int64_t{kThreads} * steps(shape);
+    const std::int64_t own = threads(shape), most = own * steps(shape);
     const std::int64_t segments = (walked.shape[0] + most - 1) / most;
-    problem.segment = ((walked.shape[0] + segments - 1) / segments + kThreads - 1) / kThreads * kThreads;
+    problem.segment = ((walked.shape[0] + segments - 1) / segments + own - 1) / own * own;
     problem.vectors = (walked.shape[0] + problem.segment - 1) / problem.segment;
   }
 }
@@ -166,12 +173,15 @@ Problem fit(const Request& request) {
   shape.width = width_of(request, walked);
   const auto results = static_cast<std::size_t>(shape.results);
   for (std::size_t i = 0; i < request.count; ++i) {
-    const Along along = along_of(walked, i);
+    Along along = along_of(walked, i);
     if (i < results) {
       shape.outs_along[i] = along;
-    } else {
-      shape.operands_along[request.operands[i - results]] = along;
+      continue;
     }
+    if (along == Along::each &&
+        widest(walked, static_cast<int>(i), request.views[i].bytes, request.call.alignment, shape.width) < shape.width)
+      along = Along::shifted;
+    shape.operands_along[request.operands[i - results]] = along;
   }
   for (int d = 1; d < walked.rank; ++d) problem.rows *= walked.shape[static_cast<std::size_t>(d)];
   problem.vectors = (walked.shape[0] + shape.width - 1) / shape.width;
@@ -185,6 +195,12 @@ Problem fit(const Request& request) {
     }
   }
   if (shape.width == 1 && shape.rank > 1 && shape.indices() == 0) choose_span(problem, request.count);
+  if (shape.span != Span::tiles) return problem;
+  int crossed = 0;
+  for (std::size_t i = results; i < request.count; ++i) {
+    Along& along = shape.operands_along[request.operands[i - results]];
+    if (along == Along::any && walked.strides[i][1] == 1 && crossed++ < kMostAcross) along = Along::across;
+  }
   return problem;
 }
 
@@ -198,10 +214,12 @@ q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& re
   const Walk& walked = problem.walk;
   const auto results = static_cast<std::size_t>(shape.results);
   for (std::size_t i = 0; i < request.count; ++i) {
-    q::PointwiseTensor& tensor = i < results ? p.results[i] : p.operands[request.operands[i - results]];
-    tensor.data = walked.data[i];
-    for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d)
-      tensor.strides[d] = walked.strides[i][d] * request.views[i].bytes;
+    const std::size_t operand = i < results ? 0 : request.operands[i - results];
+    (i < results ? p.results[i] : p.operands[operand]) = walked.data[i];
+    for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d) {
+      (i < results ? p.result_strides[i] : p.operand_strides[operand])[d] =
+          walked.strides[i][d] * request.views[i].bytes;
+    }
   }
   p.inner = walked.shape[0], p.outer = walked.shape[1], p.tile = problem.segment;
   p.vectors = problem.rows * problem.vectors;
@@ -272,13 +290,13 @@ void run(const Runtime& runtime, const quern_pointwise_args& args) {
     // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread.
     const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
     const std::int64_t steps_each = std::clamp<std::int64_t>(p.vectors / threads_at_once, 1, steps(problem.shape));
-    p.tile = steps_each * kThreads;
+    p.tile = steps_each * threads(problem.shape);
     units = (p.vectors + p.tile - 1) / p.tile;
   }
-  const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
+  const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 16 : INT32_MAX;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(units, most));
-  launch.block[0] = kThreads;
+  launch.block[0] = static_cast<std::uint32_t>(threads(problem.shape));
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, *kernel, launch, "launching pointwise", p);

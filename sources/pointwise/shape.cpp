@@ -23,7 +23,7 @@ constexpr const char* kOperandAlongNames[] = {"along0", "along1", "along2", "alo
                                               "along4", "along5", "along6", "along7"};
 constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
 constexpr const char* kOutAlongNames[] = {"out_along", "out1_along", "out2_along", "out3_along"};
-constexpr const char* kAlongNames[] = {"each", "same", "any"};
+constexpr const char* kAlongNames[] = {"each", "same", "any", "shifted", "across"};
 
 // What an expression is in a Spec: its number in this process; in a manifest line its text.
 template <std::size_t which>
@@ -127,7 +127,7 @@ bool has_integers(Dtype dtype) {
          dtype == Dtype::i64 || dtype == Dtype::boolean;
 }
 
-constexpr const char* kAlongCode[] = {"kEach", "kSame", "kAny"};
+constexpr const char* kAlongCode[] = {"kEach", "kSame", "kAny", "kShifted", "kAcross"};
 
 // "OPERAND(0, f16, kEach, f32)" of each.
 std::string operands_of(const Shape& shape) {
@@ -184,13 +184,11 @@ bool is_quick(const Shape& shape) {
   return quick;
 }
 
-// As many as registers allow: 32 of a thread where operands and formulas are short.
-int blocks_per_sm(const Shape& shape) {
+// Blocks of 256 threads, as many as registers allow.
+int resident(const Shape& shape) {
   const std::int64_t words = held_words(shape) * steps(shape);
-  if (words > 20) return 3;
-  if (words > 12 || cost_of(shape) > 24) return 4;
-  const bool simple = shape.rank == 1 || (shape.span == Span::tiles && shape.rank == 2);
-  return words <= 8 && simple && shape.results == 1 && cost_of(shape) <= 8 ? 8 : 5;
+  if (words > 40) return 3;
+  return words > 24 || cost_of(shape) > 24 ? 4 : 5;
 }
 
 }  // namespace
@@ -224,9 +222,9 @@ void check_operand(const Shape& shape, std::size_t operand) {
 int steps(const Shape& shape) {
   const std::int64_t words = held_words(shape);
   const std::int64_t cost = cost_of(shape);
-  if (shape.span == Span::tiles) return q::kSpanSide * q::kSpanSide / kThreads;
+  if (shape.span == Span::tiles) return q::kSpanSide * q::kSpanSide / threads(shape);
   if (shape.span == Span::rows) return words <= 2 ? 8 : 4;
-  int steps = words >= 4 ? 1 : words >= 2 ? 2 : 4;
+  int steps = words >= 2 ? 2 : 4;
   // Every step has the expressions of its own: long ones are not written out more often than they are worth.
   while (steps > 1 && cost * shape.width * steps > 320) steps /= 2;
   return steps;
@@ -236,8 +234,29 @@ jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
+int across(const Shape& shape) {
+  int count = 0;
+  for (std::size_t i = 0; i < shape.operands.size(); ++i)
+    count += shape.uses(i) && shape.operands_along[i] == Along::across;
+  return count;
+}
+
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
+  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
+    if (!shape.uses(i)) continue;
+    const Along along = shape.operands_along[i];
+    const bool fits = along == Along::shifted  ? shape.width * bytes_of(shape.operands[i]) >= 4 && shape.width > 1
+                      : along == Along::across ? shape.span == Span::tiles
+                                               : true;
+    if (!fits) {
+      throw Error(QUERN_INVALID, std::string("pointwise: ") + kOperandAlongNames[i] + " is " +
+                                     kAlongNames[static_cast<int>(along)] + "; allowed: each, same, any" +
+                                     (along == Along::shifted ? ", and it where vectors have 4 bytes and more"
+                                                              : ", and it with the span tiles"));
+    }
+  }
+  if (across(shape) > kMostAcross) throw Error(QUERN_INVALID, "pointwise: more than 4 operands lie across");
   std::int64_t largest = 1;
   for (std::size_t i = 0; i < shape.operands.size(); ++i) {
     if (shape.uses(i) && shape.operands_along[i] != Along::same)
@@ -245,8 +264,10 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(shape.results); ++i) {
     largest = std::max(largest, bytes_of(shape.outs[i]));
-    if (shape.outs_along[i] == Along::same) {
-      throw Error(QUERN_INVALID, std::string("pointwise: ") + kOutAlongNames[i] + " is same; allowed: each, any");
+    const Along along = shape.outs_along[i];
+    if (along != Along::each && along != Along::any) {
+      throw Error(QUERN_INVALID, std::string("pointwise: ") + kOutAlongNames[i] + " is " +
+                                     kAlongNames[static_cast<int>(along)] + "; allowed: each, any");
     }
   }
   if (shape.width * largest > 16) {
@@ -267,9 +288,10 @@ jit::Unit unit(const jit::Spec& spec) {
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"TAIL", tail ? "1" : "0"},
                                     {"STEPS", std::to_string(steps(shape))},
                                     {"QUICK", is_quick(shape) ? "1" : "0"},
+                                    {"ACROSS", std::to_string(across(shape))},
                                     {"SPAN", std::to_string(static_cast<int>(shape.span))},
-                                    {"THREADS", std::to_string(kThreads)},
-                                    {"BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape))},
+                                    {"THREADS", std::to_string(threads(shape))},
+                                    {"BLOCKS_PER_SM", std::to_string(resident(shape) * 256 / threads(shape))},
                                     {"OPERANDS", operands_of(shape)},
                                     {"RESULTS", results_of(shape)},
                                     {"SCALARS", numbered("SCALAR", shape.scalars(), q::kScalars)},

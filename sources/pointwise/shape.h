@@ -11,8 +11,9 @@
 
 namespace quern::ops::pointwise {
 
-// How a tensor lies along the innermost dimension: side by side, the same element for all, any distance apart.
-enum class Along : std::uint8_t { each, same, any };
+// How a tensor lies along the innermost dimension: side by side, the same element for all, any distance apart; side by
+// side where no vector is aligned; side by side along a tile's other dimension.
+enum class Along : std::uint8_t { each, same, any, shifted, across };
 
 // How elements that are taken one by one are shared out: like vectors, or by segments of rows, or by tiles.
 enum class Span : std::uint8_t { none, rows, tiles };
@@ -52,7 +53,9 @@ struct Shape {
   }
 };
 
-inline constexpr int kThreads = 256;
+inline constexpr int kMostAcross = 4;  // operands of a tile that change places in shared memory
+// Threads of a block: small ones where vectors are shared out, which spreads few of them further.
+constexpr int threads(const Shape& shape) { return shape.span == Span::none ? 128 : 256; }
 // Vectors that a thread has on their way: some 64 bytes of operands.
 int steps(const Shape& shape);
 

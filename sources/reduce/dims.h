@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 
 #include "sources/reduce/params.cuh"
 
@@ -32,7 +33,7 @@ struct Dims {
   void add(const Dim& dim) { all[static_cast<std::size_t>(count++)] = dim; }
   // The shortest stride in x comes first, those of 0 last. There are few, and no call allocates.
   void sort() {
-    const auto length = [](const Dim& d) { return d.x == 0 ? INT64_MAX : d.x; };
+    const auto length = [](const Dim& d) { return d.x == 0 ? INT64_MAX : std::abs(d.x); };
     for (int i = 1; i < count; ++i) {
       const Dim dim = (*this)[i];
       int at = i;

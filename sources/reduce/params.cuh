@@ -25,23 +25,24 @@ struct KeptDim {
   i64 x, y, out[kReduceResults];
 };
 
+// What every block needs comes first: arguments are fetched line by line.
 struct ReduceParams {
   const void* x;
   const void* y;
   void* out[kReduceResults];
   void* partial;  // [rows, pieces] states
-  KeptDim kept[kReduceDims];
-  ReducedDim reduced[kReduceDims];
-  i32 kept_dims, reduced_dims;
-  i32 rows;     // results
-  i32 aligned;  // by columns: all vectors are, y's too
   // By rows the innermost reduced dimension is a segment of a row; `run` are its elements, `steps` the vectors that it
   // is taken in, the segments together having `length` of these. By columns length counts what is reduced.
   i64 run;
   Divisor steps;
+  i32 rows;  // results
   i32 length;
   i32 piece, pieces;  // of length, each but the last; and how many there are
-  f32 count;          // elements of a row
+  i32 kept_dims, reduced_dims;
+  i32 aligned;  // all vectors are: by columns y's too, by rows at both ends of every segment
+  f32 count;    // elements of a row
+  KeptDim kept[kReduceDims];
+  ReducedDim reduced[kReduceDims];
   f32 scalars[8];
 };
 

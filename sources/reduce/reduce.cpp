@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 
 #include "jit/error.h"
@@ -23,6 +24,7 @@ constexpr std::int64_t kFewColumns = 16;
 constexpr std::int64_t kWholeRow = 4096, kRowPiece = 2048, kMostRowPieces = 4096, kRowStep = 1024;
 constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32,
                        kLongColumn = 8192, kLongColumnPiece = 512;
+constexpr int kMostAcross = 32;  // threads beside each other
 
 constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
 constexpr const char* kAfterNames[] = {"after", "after1", "after2", "after3"};
@@ -43,6 +45,24 @@ struct Problem {
                                static_cast<std::uint64_t>(state_bytes(shape));
   }
 };
+
+// What `read` makes of a tensor whose strides may be negative: it is shown their lengths.
+template <class Read>
+Tensor read_either_way(const DLTensor& given, const char* name, Read read) {
+  if (given.strides == nullptr || given.ndim > Tensor::kMaxRank) return read(given);
+  constexpr std::int64_t kLongest = std::int64_t{1} << 48;
+  std::array<std::int64_t, Tensor::kMaxRank> lengths{};
+  for (int d = 0; d < given.ndim; ++d) {
+    const std::int64_t stride = given.strides[d];
+    if (stride < -kLongest || stride > kLongest) refuse_stride(name, d, stride, "-2^48 to 2^48");
+    lengths[static_cast<std::size_t>(d)] = std::abs(stride);
+  }
+  DLTensor forwards = given;
+  forwards.strides = lengths.data();
+  Tensor t = read(forwards);
+  for (int d = 0; d < t.rank; ++d) t.strides[d] = given.strides[d];
+  return t;
+}
 
 class Reader {
  public:
@@ -87,9 +107,11 @@ class Reader {
   bool reduced(int d) const { return (axes_ >> d & 1) != 0; }
 
   Tensor read_elements(const DLTensor* given, const char* name, int rank) {
-    if (dtype_of(given->dtype) == Dtype::u8) return read_fp8(given, name, rank, args_.type, "type", call_.place);
-    return ops::read(given, name, rank, {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::i8},
-                     call_.place);
+    return read_either_way(*given, name, [&](const DLTensor& forwards) {
+      if (dtype_of(given->dtype) == Dtype::u8) return read_fp8(&forwards, name, rank, args_.type, "type", call_.place);
+      return ops::read(&forwards, name, rank,
+                       {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::i8}, call_.place);
+    });
   }
   void read_x() {
     if (args_.x == nullptr) refuse_missing("x");
@@ -173,8 +195,11 @@ class Reader {
       given.ndim = 1, given.shape = const_cast<std::int64_t*>(&kOne), given.strides = nullptr;
     const bool all = given.ndim == x_.rank, single = kept == 0 && given.ndim == 1;
     if (!all && !single && given.ndim != kept) refuse_rank(name, given.ndim, kept);
-    const Tensor out = read_result(&given, name, given.ndim, kind(i));
-    expect_apart(out, name);
+    const Tensor out = read_either_way(given, name, [&](const DLTensor& forwards) {
+      const Tensor t = read_result(&forwards, name, given.ndim, kind(i));
+      expect_apart(t, name);
+      return t;
+    });
     for (int d = 0, at = 0; d < x_.rank; ++d) {
       if (reduced(d) && (!all || single)) continue;
       const int of = all ? d : at++;
@@ -196,10 +221,12 @@ class Reader {
     for (int d = x_.rank - 1; d >= 0; --d) {
       if (x_.shape[d] == 1) continue;
       Dim dim{x_.shape[d], x_.strides[d], problem_.shape.y ? y_.strides[d] : 0, steps_[static_cast<std::size_t>(d)]};
+      // Places are counted in the order of the axes.
+      if (dim.x < 0 && dim.extent > 0 && !(reduced(d) && any_place_)) turn(dim);
       (reduced(d) ? reduced_ : kept_).add(dim);
     }
+    problem_.params.x = x_.data, problem_.params.y = y_.data;
     kept_.sort();
-    // Places are counted in the order of the axes.
     if (!any_place_) reduced_.sort();
     kept_.merge(), reduced_.merge();
     if (kept_.product() > kMost || (kept_.count > 0 && kept_[0].extent > kMost))
@@ -207,6 +234,20 @@ class Reader {
     if (kept_.count > 0 && kept_.product() == 0) kept_.count = 1, kept_[0].extent = 0;
     // A row of nothing is no run.
     if (reduced_.count > 0 && reduced_.product() == 0) reduced_.count = 1, reduced_[0] = {0, 1, 1, {}};
+  }
+
+  // A dimension that x runs through backwards, from its other end.
+  void turn(Dim& dim) {
+    const auto move = [&](auto* data, std::int64_t& stride, Dtype dtype) {
+      if (data != nullptr) data += (dim.extent - 1) * stride * bytes_of(dtype);
+      stride = -stride;
+      return data;
+    };
+    x_.data = move(x_.data, dim.x, x_.dtype), y_.data = move(y_.data, dim.y, x_.dtype);
+    for (int i = 0; i < kResults; ++i) {
+      void*& out = problem_.params.out[i];
+      out = move(static_cast<std::uint8_t*>(out), dim.out[static_cast<std::size_t>(i)], out_dtype(i));
+    }
   }
 
   static bool by_vectors(const Dims& reduced, std::int64_t vector) {
@@ -217,7 +258,12 @@ class Reader {
     return aligned(inner, other, x_.data, &Dim::x) && (problem_.shape.way == Way::rows || !problem_.shape.y ||
                                                        (inner[0].y == 1 && aligned(inner, other, y_.data, &Dim::y)));
   }
-  bool aligned(const Dims& inner, const Dims& other, const void* data, std::int64_t Dim::* stride) const {
+  // Whether neighbouring rows' elements are whole vectors wherever they are.
+  bool lie_in_vectors(std::int64_t extent, std::int64_t vector) const {
+    return extent % vector == 0 && aligned(kept_, reduced_, nullptr, &Dim::x) &&
+           (!problem_.shape.y || (kept_[0].y == 1 && aligned(kept_, reduced_, nullptr, &Dim::y)));
+  }
+  bool aligned(const Dims& inner, const Dims& other, const void* data, std::int64_t Dim::*stride) const {
     const std::int64_t bytes = bytes_of(x_.dtype);
     bool all = reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
     for (int i = 1; i < inner.count; ++i) all = all && inner[i].*stride * bytes % 16 == 0;
@@ -233,7 +279,8 @@ class Reader {
     p.rows = static_cast<std::int32_t>(kept_.product());
     p.kept_dims = kept_.count, p.reduced_dims = reduced_.count;
     shape.vectors = by_vectors(reduced_, vector);
-    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 && kept_[0].extent >= kFewColumns)
+    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 &&
+        (kept_[0].extent >= kFewColumns || lie_in_vectors(kept_[0].extent, vector)))
       shape.way = Way::columns;
     shape.segments = reduced_.count > 1;
     const bool rows = shape.way == Way::rows;
@@ -250,20 +297,29 @@ class Reader {
     p.run = run.extent;
     p.steps = divisor(static_cast<std::int32_t>(std::clamp<std::int64_t>(steps, 1, kMost)));
     p.length = static_cast<std::int32_t>(length);
-    p.aligned = rows || aligned(kept_, reduced_);
+    // By rows: every vector of every segment is whole.
+    p.aligned = rows ? shape.vectors && run.extent % vector == 0 && aligned(reduced_, kept_) &&
+                           (!shape.y || (run.y == 1 && aligned(reduced_, kept_, y_.data, &Dim::y)))
+                     : aligned(kept_, reduced_);
     if (rows) fit_team(shape, nominal);
-    if (!rows) shape.at_once = 4;
-    cut(nominal, rows ? kWholeRow : kWholeColumn,
-        rows                     ? kRowPiece
-        : nominal >= kLongColumn ? kLongColumnPiece
-                                 : kColumnPiece,
-        rows ? kMostRowPieces : kMostColumnPieces, rows ? kRowStep : kColumnStep);
-    const std::int64_t columns = 32 * vector;
+    if (!rows) {
+      shape.at_once = 4;
+      shape.team = kept_[0].extent >= kFewColumns ? kMostAcross : threads_across(kept_[0].extent, vector);
+    }
+    // Fewer threads beside each other are more below each other.
+    const int down = rows ? 1 : kMostAcross / shape.team;
+    const bool long_column = !rows && nominal >= kLongColumn * down;
+    cut(nominal, rows ? kWholeRow : kWholeColumn * down,
+        rows ? kRowPiece : (long_column ? kLongColumnPiece : kColumnPiece) * down,
+        rows ? kMostRowPieces : kMostColumnPieces, rows ? kRowStep : kColumnStep * down);
+    // Shorter columns have room, too, those whose pieces are shorter among them.
+    if (long_column) problem_.most_pieces = std::max(problem_.most_pieces, kLongColumn / kColumnPiece);
+    const std::int64_t columns = shape.team * vector, teams = q::kReduceThreads / shape.team;
+    const std::int64_t together = p.pieces == 1 ? teams : 1;
     problem_.units =
-        p.pieces *
-        (rows ? (p.rows + q::kReduceThreads / shape.team - 1) / (p.pieces == 1 ? q::kReduceThreads / shape.team : 1)
-         : p.rows == 0 ? 0
-                       : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
+        p.pieces * (rows          ? (p.rows + together - 1) / together
+                    : p.rows == 0 ? 0
+                                  : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
     for (int i = 0; i < kept_.count; ++i) {
       q::KeptDim& to = p.kept[i];
       to = {divisor(static_cast<std::int32_t>(std::max<std::int64_t>(kept_[i].extent, 1))), kept_[i].x, kept_[i].y, {}};
@@ -283,8 +339,7 @@ class Reader {
     p.pieces = 1, p.piece = std::max(p.length, 1);
     if (nominal <= whole) return;
     const std::int64_t pieces = std::min((nominal + least - 1) / least, most);
-    // Shorter rows have room, too, those whose pieces are shorter among them.
-    problem_.most_pieces = least == kLongColumnPiece ? std::max(pieces, kLongColumn / kColumnPiece) : pieces;
+    problem_.most_pieces = pieces;
     const std::int64_t piece = (p.length + pieces - 1) / pieces;
     p.piece = static_cast<std::int32_t>(std::min((piece + step - 1) / step * step, kMost));
     p.pieces = static_cast<std::int32_t>((std::int64_t{p.length} + p.piece - 1) / p.piece);

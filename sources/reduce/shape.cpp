@@ -148,6 +148,11 @@ void fit_team(Shape& shape, std::int64_t vectors) {
   shape.at_once = each >= kMostAtOnce ? kMostAtOnce : each >= 2 ? 2 : 1;
 }
 
+int threads_across(std::int64_t rows, std::int64_t vector) {
+  const auto vectors = static_cast<std::uint64_t>((std::max<std::int64_t>(rows, 1) + vector - 1) / vector);
+  return static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(vectors), kRowTeam));
+}
+
 // By columns a thread knows of as many rows as a vector has elements.
 int blocks_per_sm(const Shape& shape) {
   if (shape.way != Way::columns) return shape.way == Way::rows && state_bytes(shape) > 32 ? 3 : 4;
@@ -202,6 +207,7 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   if (shape.exact && (shape.element != Dtype::i8 || shape.before != identity()))
     refuse("exact is 1; allowed with int8 and without a formula before: 0 and 1");
   if (shape.way == Way::columns && !shape.vectors) refuse("vectors is 0; allowed by columns: 1");
+  if (shape.way == Way::columns && shape.team > kRowTeam) refuse("team is 256; allowed by columns: 1 to 32");
   expect_out(shape, shape.kind, shape.out, *shape.after, "out");
   expect_out(shape, shape.kind1, shape.out1, *shape.after1, "out1");
   expect_out(shape, shape.kind2, shape.out2, *shape.after2, "out2");

@@ -30,7 +30,7 @@ struct Shape {
   bool halves = false;  // sums are rounded to f16
   bool vectors = true;  // by rows: elements lie beside each other
   bool segments = false;
-  int team = 1, at_once = 1;  // by rows: threads of a row, and vectors that each has under way
+  int team = 1, at_once = 1;  // threads of a row, by columns beside each other; vectors that each has under way
 
   std::array<Reduction, q::kReduceResults> kinds() const { return {kind, kind1, kind2, kind3}; }
 };
@@ -45,6 +45,8 @@ constexpr bool is_sum(Reduction kind) {
 std::int64_t state_bytes(const Shape& shape);
 // Threads of a row that is taken in so many vectors, and how many of these each has under way.
 void fit_team(Shape& shape, std::int64_t vectors);
+// By columns: threads for so many neighbouring rows.
+int threads_across(std::int64_t rows, std::int64_t vector);
 int blocks_per_sm(const Shape& shape);
 // The launch that joins the pieces of rows.
 Shape joining(Shape shape);

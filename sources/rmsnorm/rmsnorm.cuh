@@ -2,8 +2,7 @@
 // way while it works out the sum of squares. A row that is longer than its team can hold is read twice.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/kernel.cuh"
-#include "quantize/team.cuh"
-#include "quantize/vectors.cuh"
+#include "norm/values.cuh"
 #include "rmsnorm/params.cuh"
 
 namespace q {
@@ -11,118 +10,87 @@ namespace q {
 using Element = ELEMENT;
 using Weight = WEIGHT;
 inline constexpr bool kResidual = RESIDUAL, kHasWeight = HAS_WEIGHT, kHeld = HELD;
-inline constexpr i32 kStep = kTeam * kElements;  // columns from one of a thread's vectors to its next
-inline constexpr i32 kPass = kStep * kVectors;   // columns that a team takes at once
 
 // A thread's vectors of one pass over a row, as they lie in memory.
 struct Loaded {
-  Raw<Element> x[kVectors], residual[kResidual ? kVectors : 1];
-};
-struct Weights {
-  Raw<Weight> v[kHasWeight ? kVectors : 1];
-};
-struct Values {
-  Vector v[kVectors];
+  RawValues<Element> x, residual;
 };
 
-QUERN_DEVICE i32 first_column() { return (kTeams == 1 ? thread_index() : thread_index() % kTeam) * kElements; }
+QUERN_DEVICE const Element* x_of(const RmsnormParams& p, i64 row) {
+  return static_cast<const Element*>(p.x) + row * p.x_stride;
+}
+QUERN_DEVICE const Element* residual_of(const RmsnormParams& p, i64 row) {
+  return static_cast<const Element*>(p.residual) + row * p.residual_stride;
+}
 
-// Of a row that is none, past the last, nothing is read: `left` counts the row's elements from the thread's first
-// column on.
-QUERN_DEVICE Loaded load_row(const RmsnormParams& p, i64 row, i32 column, i32 left) {
+// Of a row that is none, past the last, nothing is read.
+QUERN_DEVICE Loaded load_row(const RmsnormParams& p, i64 row, const Columns& c) {
   Loaded loaded;
-  const Element* x = static_cast<const Element*>(p.x) + (row * p.x_stride + column);
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) loaded.x[v] = load_vector<Reuse::no>(x + v * kStep, left - v * kStep);
-  if constexpr (kResidual) {
-    const Element* residual = static_cast<const Element*>(p.residual) + (row * p.residual_stride + column);
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-      loaded.residual[v] = load_vector<Reuse::no>(residual + v * kStep, left - v * kStep);
-    }
-  }
+  loaded.x = load_values<Reuse::no>(x_of(p, row), c);
+  if constexpr (kResidual) loaded.residual = load_values<Reuse::no>(residual_of(p, row), c);
   return loaded;
 }
 
-QUERN_DEVICE Weights load_weights(const RmsnormParams& p, i32 column) {
-  Weights weights{};
-  if constexpr (kHasWeight) {
-    const Weight* at = static_cast<const Weight*>(p.weight) + column;
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-      weights.v[v] = load_vector<Reuse::yes>(at + v * kStep, p.n - column - v * kStep);
-    }
-  }
-  return weights;
+QUERN_DEVICE RawValues<Weight> load_weights(const RmsnormParams& p, const Columns& c) {
+  if constexpr (!kHasWeight) return {};
+  return load_values<Reuse::yes>(static_cast<const Weight*>(p.weight), c);
 }
 
 // x, or x + residual in f32. What lies past the row is 0.
 QUERN_DEVICE Values values_of(const Loaded& loaded) {
-  Values y;
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    y.v[v] = widen(loaded.x[v]);
-    if constexpr (kResidual) {
-      const Vector other = widen(loaded.residual[v]);
-      QUERN_UNROLL for (int i = 0; i < kElements; ++i) y.v[v].x[i] += other.x[i];
-    }
+  Values y = widen(loaded.x);
+  if constexpr (kResidual) {
+    const Values other = widen(loaded.residual);
+    each_value(y, [&](f32 value, int v, int i) { return value + other.v[v].x[i]; });
   }
   return y;
 }
 
-QUERN_DEVICE f32 sum_of_squares(const Values& y) {
-  f32 total = 0.0f;
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    QUERN_UNROLL for (int i = 0; i < kElements; ++i) total = fma(y.v[v].x[i], y.v[v].x[i], total);
-  }
-  return total;
-}
-
-QUERN_DEVICE void store_row(const RmsnormParams& p, i64 row, i32 column, i32 left, Values& y, const Weights& weights,
-                            f32 inverse) {
+QUERN_DEVICE void store_row(const RmsnormParams& p, i64 row, const Columns& c, Values& y,
+                            const RawValues<Weight>& weights, f32 inverse) {
   if (kResidual && p.residual_out) {
-    Element* at = static_cast<Element*>(p.residual_out) + (row * p.residual_out_stride + column);
-    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) store_vector(at + v * kStep, y.v[v], left - v * kStep);
+    store_values(static_cast<Element*>(p.residual_out) + row * p.residual_out_stride, c, y);
   }
-  Element* out = static_cast<Element*>(p.out) + (row * p.out_stride + column);
-  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-    Vector by;
-    if constexpr (kHasWeight) by = widen(weights.v[v]);
-    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
-      y.v[v].x[i] *= inverse;
-      if constexpr (kHasWeight) y.v[v].x[i] *= by.x[i] + p.weight_offset;
-    }
-    store_vector(out + v * kStep, y.v[v], left - v * kStep);
-  }
+  Values by;
+  if constexpr (kHasWeight) by = widen(weights);
+  each_value(y, [&](f32 value, int v, int i) {
+    value *= inverse;
+    return kHasWeight ? value * (by.v[v].x[i] + p.weight_offset) : value;
+  });
+  store_values(static_cast<Element*>(p.out) + row * p.out_stride, c, y);
 }
 
 QUERN_DEVICE f32 inverse_of(const RmsnormParams& p, f32 squares) {
   return rsqrt(squares / static_cast<f32>(p.n) + p.eps);
 }
 
-QUERN_DEVICE void normalise_held(const RmsnormParams& p, const Weights& weights, Joiner& joiner) {
-  const i32 column = first_column();
+QUERN_DEVICE void normalise_held(const RmsnormParams& p, const RawValues<Weight>& weights, Joiner& joiner) {
   const i64 step = static_cast<i64>(block_count(0)) * kTeams;
-  const i64 team = kTeams == 1 ? 0 : thread_index() / kTeam;
-  const auto left = [&](i64 row) { return row < p.rows ? p.n - column : 0; };
+  const auto columns = [&](i64 row) { return columns_from(0, row < p.rows ? p.n : -kPass); };
   i64 first = static_cast<i64>(block_index(0)) * kTeams;
-  Loaded next = load_row(p, first + team, column, left(first + team));
+  Loaded next = load_row(p, first + team_index(), columns(first + team_index()));
   // All threads of a block go through the same rounds: teams without a row join the others' sums with nothing.
   QUERN_ROLLED for (; first < p.rows; first += step) {
-    const i64 row = first + team;
+    const i64 row = first + team_index();
     Values y = values_of(next);
-    next = load_row(p, row + step, column, left(row + step));
-    const f32 inverse = inverse_of(p, joiner.team(sum_of_squares(y), Plus()));
-    store_row(p, row, column, left(row), y, weights, inverse);
+    next = load_row(p, row + step, columns(row + step));
+    const f32 inverse = inverse_of(p, joiner.team(sum_of_products(y, y), Plus()));
+    store_row(p, row, columns(row), y, weights, inverse);
   }
 }
 
 QUERN_DEVICE void normalise_long(const RmsnormParams& p, Joiner& joiner) {
   QUERN_ROLLED for (i64 row = block_index(0); row < p.rows; row += block_count(0)) {
     f32 squares = 0.0f;
-    QUERN_ROLLED for (i32 column = first_column(); column < p.n; column += kPass) {
-      squares += sum_of_squares(values_of(load_row(p, row, column, p.n - column)));
+    QUERN_ROLLED for (i32 from = 0; from < p.n; from += kPass) {
+      const Values y = values_of(load_row(p, row, columns_from(from, p.n)));
+      squares += sum_of_products(y, y);
     }
     const f32 inverse = inverse_of(p, joiner.team(squares, Plus()));
-    QUERN_ROLLED for (i32 column = first_column(); column < p.n; column += kPass) {
-      Values y = values_of(load_row(p, row, column, p.n - column));
-      store_row(p, row, column, p.n - column, y, load_weights(p, column), inverse);
+    QUERN_ROLLED for (i32 from = 0; from < p.n; from += kPass) {
+      const Columns c = columns_from(from, p.n);
+      Values y = values_of(load_row(p, row, c));
+      store_row(p, row, c, y, load_weights(p, c), inverse);
     }
   }
 }
@@ -134,7 +102,7 @@ QUERN_DEVICE void normalise_rows(const RmsnormParams& p) {
   // What the grid before may still be writing is not read before it has ended; weights that nobody writes are.
   if (!p.constant_weight) wait_for_previous_grid();
   if constexpr (kHeld) {
-    const Weights weights = load_weights(p, first_column());
+    const RawValues<Weight> weights = load_weights(p, columns_from(0, p.n));
     if (p.constant_weight) wait_for_previous_grid();
     normalise_held(p, weights, joiner);
   } else {

@@ -1,6 +1,7 @@
 // The sort op: keys, and values with them, by segments.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "jit/error.h"
@@ -14,6 +15,7 @@
 #include "sources/ops.h"
 #include "sources/sort/params.cuh"
 #include "sources/tensor.h"
+#include "sources/together.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::sort {
@@ -268,10 +270,19 @@ Between between(const Problem& problem) {
 }
 std::uint64_t needed(const Problem& problem) { return is_short(problem) ? 0 : kCounterBytes + between(problem).bytes; }
 
-const jit::Kernel* kernel_of(Shape shape, Stage stage, const Runtime& runtime, const quern_sort_args& args) {
+jit::Spec spec_of(Shape shape, Stage stage, const Runtime& runtime) {
   shape.stage = stage;
-  return kernel_for(runtime, kConstants.to_spec(shape, runtime.driver->device().limits.target), args.flags,
-                    args.stream);
+  return kConstants.to_spec(shape, runtime.driver->device().limits.target);
+}
+const jit::Kernel* kernel_of(const Shape& shape, Stage stage, const Runtime& runtime, const quern_sort_args& args) {
+  return kernel_for(runtime, spec_of(shape, stage, runtime), args.flags, args.stream);
+}
+
+// Of many passes, in the order of their launches.
+std::array<jit::Spec, 3> specs_of_tiles(const Shape& of, const Runtime& runtime) {
+  const Shape shape{Stage::scatter, of.key, of.value, 0};
+  return {spec_of(shape, Stage::count, runtime), spec_of({}, Stage::scan, runtime),
+          spec_of(shape, Stage::scatter, runtime)};
 }
 
 jit::Launch launch_of(const Problem& problem, std::int64_t blocks, int threads, int per_sm, std::uint32_t shared,
@@ -302,9 +313,10 @@ void run_rows(const Runtime& runtime, const quern_sort_args& args, Problem& prob
 // number of digits, so that the last leaves them where they belong, and results may lie over what is sorted.
 void run_tiles(const Runtime& runtime, const quern_sort_args& args, const Problem& problem) {
   const Shape shape{Stage::scatter, problem.shape.key, problem.shape.value, 0};
-  const jit::Kernel* count = kernel_of(shape, Stage::count, runtime, args);
-  const jit::Kernel* scan = kernel_of({}, Stage::scan, runtime, args);
-  const jit::Kernel* scatter = kernel_of(shape, Stage::scatter, runtime, args);
+  const std::array<jit::Spec, 3> specs = specs_of_tiles(shape, runtime);
+  begin_kernels(runtime, specs, args.flags, args.stream);
+  const auto kernel = [&](std::size_t i) { return kernel_for(runtime, specs[i], args.flags, args.stream); };
+  const jit::Kernel *count = kernel(0), *scan = kernel(1), *scatter = kernel(2);
   const Between at = between(problem);
   const Workspace space = read_workspace(args.workspace, args.workspace_size, kCounterBytes + at.bytes);
   if (problem.params.segments == 0) return;
@@ -358,10 +370,9 @@ void prepare(const Runtime& runtime, const quern_sort_args& args) {
     kernel_of(shape, Stage::row, runtime, args);
     if (row.most >= problem.longest) return;
   }
-  for (const Stage stage : {Stage::count, Stage::scan, Stage::scatter}) {
-    kernel_of(stage == Stage::scan ? Shape{} : Shape{stage, problem.shape.key, problem.shape.value, 0}, stage, runtime,
-              args);
-  }
+  const std::array<jit::Spec, 3> specs = specs_of_tiles(problem.shape, runtime);
+  begin_kernels(runtime, specs, args.flags, args.stream);
+  for (const jit::Spec& spec : specs) kernel_for(runtime, spec, args.flags, args.stream);
 }
 
 void run(const Runtime& runtime, const quern_sort_args& args) {

@@ -164,6 +164,45 @@ TEST(Conv1dGeneral, IsTheSumOverItsWindow) {
   }
 }
 
+// What is readied and sized for the longest call serves every shorter one: one sample, one place, lengths of any
+// divisor, whose channels then lie at distances that allow other accesses.
+TEST(Conv1dGeneral, IsPreparedForFewer) {
+  for (const auto& [x, out] :
+       {std::pair{Order::places, Order::places}, {Order::channels, Order::channels}, {Order::places, Order::apart}}) {
+    GeneralCase most;
+    most.name = "prepared", most.x = x, most.out = out, most.batch = 3, most.length = 72, most.pad_begin = 2;
+    most.groups = 2, most.channels = 32, most.outs = 32;
+    const Context own = make_context();
+    General longest(most);
+    auto error = sized<quern_error>();
+    std::uint64_t bytes = 0;
+    ASSERT_EQ(quern_conv1d_workspace(own.get(), &longest.args, &bytes, &error), QUERN_OK) << error.text;
+    ASSERT_EQ(quern_conv1d_prepare(own.get(), &longest.args, &error), QUERN_OK) << error.text;
+    Buffer workspace(bytes, 0);
+    for (const std::int64_t length : {71, 70, 68, 40, 33, 1}) {
+      GeneralCase fewer = most;
+      fewer.length = length, fewer.batch = length % 2 + 1;
+      SCOPED_TRACE(length);
+      General call(fewer);
+      call.args.flags |= QUERN_CALL_CACHED_ONLY;
+      call.args.workspace = workspace.data(), call.args.workspace_size = bytes;
+      ASSERT_EQ(quern_conv1d(own.get(), &call.args, &error), QUERN_OK) << error.text;
+      synchronize();
+      call.out.download();
+      call.check();
+    }
+  }
+}
+
+// Nothing but padding under a window.
+TEST(Conv1dGeneral, TakesAnEmptyX) {
+  GeneralCase empty;
+  empty.name = "empty", empty.length = 0, empty.pad_begin = 2, empty.pad_end = 3;
+  General convolution(empty);
+  ASSERT_NO_FATAL_FAILURE(convolution.run(context()));
+  convolution.check();
+}
+
 TEST(Conv1dGeneral, LaysOutNothingWhereWindowsLieInX) {
   GeneralCase c;
   c.name = "in place", c.x = c.out = Order::channels, c.weight_in_rows = true;

@@ -92,4 +92,23 @@ class NormCall {
   Buffer workspace_;
 };
 
+// What either refuses in the same words, of calls with a residual and both results, 5 rows of 320 bf16.
+template <class Norm>
+std::vector<Mistake<Norm>> mistakes_of_norms() {
+  return {
+      {"x NULL", {"x", "NULL"}, [](Norm& d) { d.args.x = nullptr; }},
+      {"out NULL", {"out", "NULL"}, [](Norm& d) { d.args.out = nullptr; }},
+      {"a sum without residual", {"residual_out", "residual"}, [](Norm& d) { d.args.residual = nullptr; }},
+      {"both results in one place", {"residual_out is out"}, [](Norm& d) { d.args.residual_out = d.args.out; }, true},
+      {"x's dtype", {"x", "int32", "f16, bf16, f32"}, [](Norm& d) { d.x.box.tensor.dtype = kInt32; }},
+      {"residual's dtype", {"residual", "f32", "bf16"}, [](Norm& d) { d.residual.box.tensor.dtype = kFloat32; }},
+      {"weight's length", {"weight.shape[0]", "320"}, [](Norm& d) { d.weight.box.shape[0] = 319; }},
+      {"x's last stride", {"x.strides[1]", "1"}, [](Norm& d) { d.x.box.strides[1] = 2; }},
+      {"out's rows over each other", {"out.strides[0]"}, [](Norm& d) { d.out.box.strides[0] = 16; }},
+      {"out's alignment", {"out", "data"}, [](Norm& d) { d.out.box.tensor.byte_offset = 8; }, true},
+      {"x without data", {"x", "NULL"}, [](Norm& d) { d.x.box.tensor.data = nullptr; }, true},
+      {"eps below 0", {"eps", "0 and more"}, [](Norm& d) { d.args.eps = -1e-6f; }},
+  };
+}
+
 }  // namespace quern::test

@@ -17,6 +17,7 @@ const ForEveryTarget kTemplates = {
     "norm * dtype=f16 out=f32 kind=rms scale=f32 shift=f32 team=16 access=2 tail=1",
     "norm * dtype=bf16 out=bf16 kind=group stage=apply weight=f32 bias=f32 channels_last=1 team=512",
     "norm * dtype=bf16 out=bf16 kind=group stage=moments team=512",
+    "norm * dtype=bf16 out=bf16 kind=layer weight=bf16 bias=bf16 team=512 twice=1",
 };
 
 class NormOf : public testing::TestWithParam<NormCase> {};

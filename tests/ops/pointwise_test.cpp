@@ -16,6 +16,8 @@ namespace {
 
 const ForEveryTarget kTemplates = {
     "pointwise * expression=silu(tensor0)*tensor1 width=8 operand0=bf16 operand1=bf16 out=bf16",
+    "pointwise * expression=tensor0*tensor1 rank=2 width=8 operand0=f16 along0=shifted operand1=bf16 out=f16",
+    "pointwise * expression=tensor0*tensor1 rank=2 width=1 span=tiles operand0=f16 along0=across operand1=f32 out=f32",
     "pointwise * results=2 expression=sin(tensor0)+atan2(tensor1,scalar0) expression1=int8(tensor0)&index1 rank=3 "
     "width=2 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any wide=1",
     "pointwise * expression=integer0/integer1+place rank=2 width=2 operand0=int64 operand1=bool along1=any out=f16 "
@@ -132,7 +134,8 @@ TEST(Pointwise, ComputesWhatItsFunctionsAre) {
       p.fill("functions" + std::to_string(first + static_cast<std::size_t>(n)));
       ASSERT_NO_FATAL_FAILURE(p.run());
       for (std::size_t i = 0; i < 4; ++i)
-        p.check(i, [&](const auto& x) { return kKnown[first + i].exact(x[0]); }, kKnown[first + i].ulp);
+        p.check(
+            i, [&](const auto& x) { return kKnown[first + i].exact(x[0]); }, kKnown[first + i].ulp);
     }
   }
 }
@@ -147,9 +150,12 @@ TEST(Pointwise, ActivationsOf16BitsAreRightToTheirRounding) {
     ASSERT_NO_FATAL_FAILURE(p.run());
     const auto product = [](double x, double y) { return std::isinf(x) && y == 0 ? 0.0 : x * y; };
     const double kUlp = 160;  // of f32: 2^-15.7; and of 2^-126, as results below 2^-119 may be 0
-    p.check(0, [&](const auto& x) { return product(x[0], sigmoid(x[0])); }, kUlp);
-    p.check(1, [&](const auto& x) { return sigmoid(x[0]); }, kUlp);
-    p.check(2, [&](const auto& x) { return product(x[0], 0.5 * std::erfc(-x[0] / std::sqrt(2.0))); }, kUlp);
+    p.check(
+        0, [&](const auto& x) { return product(x[0], sigmoid(x[0])); }, kUlp);
+    p.check(
+        1, [&](const auto& x) { return sigmoid(x[0]); }, kUlp);
+    p.check(
+        2, [&](const auto& x) { return product(x[0], 0.5 * std::erfc(-x[0] / std::sqrt(2.0))); }, kUlp);
     p.check(
         3,
         [&](const auto& x) {
@@ -318,6 +324,33 @@ TEST(Pointwise, ReachesBeyond32Bits) {
     EXPECT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected)));
   });
   munmap(memory, kBytes);
+}
+
+// Rows that begin off every alignment, longer and shorter than a few vectors, and operands that lie across, more of
+// them than change places in shared memory.
+TEST(Pointwise, ReadsWhatLiesInNoVectors) {
+  for (const Stored type : {Stored::f16, Stored::i8}) {
+    for (const std::int64_t n : {16, 80}) {
+      Pointing p({"tensor0+tensor1"});
+      p.operand(type, {5, n}, {n + 3, 1});
+      p.operand(type, {5, n});
+      p.out(Stored::f32, {5, n});
+      p.fill("apart");
+      p.set();
+      ASSERT_NO_FATAL_FAILURE(p.run());
+      p.check(
+          0, [](const std::vector<double>& x) { return x[0] + x[1]; }, 2);
+    }
+  }
+  Pointing p({"tensor0+tensor1+(tensor2+tensor3)+(tensor4+tensor5)"});
+  for (std::int64_t i = 0; i < 5; ++i) p.operand(Stored::i8, {37, 45}, {1, 38 + i});
+  p.operand(Stored::i8, {37, 45});
+  p.out(Stored::f32, {37, 45});
+  p.fill("across");
+  p.set();
+  ASSERT_NO_FATAL_FAILURE(p.run());
+  p.check(
+      0, [](const std::vector<double>& x) { return x[0] + x[1] + (x[2] + x[3]) + (x[4] + x[5]); }, 64);
 }
 
 // One preparation serves every shorter first dimension.

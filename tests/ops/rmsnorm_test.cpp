@@ -247,13 +247,7 @@ TEST(RmsnormNumbers, WhatIsNotFiniteStaysInItsRow) {
 
 TEST(RmsnormRefuses, EveryWrongArgument) {
   using N = Norm&;
-  const std::vector<Mistake<Norm>> mistakes = {
-      {"x NULL", {"x", "NULL"}, [](N d) { d.args.x = nullptr; }},
-      {"out NULL", {"out", "NULL"}, [](N d) { d.args.out = nullptr; }},
-      {"a sum without residual", {"residual_out", "residual"}, [](N d) { d.args.residual = nullptr; }},
-      {"both results in one place", {"residual_out is out"}, [](N d) { d.args.residual_out = d.args.out; }, true},
-      {"x's dtype", {"x", "int32", "f16, bf16, f32"}, [](N d) { d.x.box.tensor.dtype = kInt32; }},
-      {"residual's dtype", {"residual", "f32", "bf16"}, [](N d) { d.residual.box.tensor.dtype = kFloat32; }},
+  const std::vector<Mistake<Norm>> own = {
       {"out's dtype", {"out", "f16"}, [](N d) { d.out.box.tensor.dtype = dtype_of(Format::f16); }},
       {"weight's dtype",
        {"weight", "f16", "bf16, f32"},
@@ -262,18 +256,12 @@ TEST(RmsnormRefuses, EveryWrongArgument) {
       {"weight's rank", {"weight", "dimensions"}, [](N d) { d.weight.box.tensor.ndim = 2; }},
       {"residual's rows", {"residual.shape[0]", "5"}, [](N d) { d.residual.box.shape[0] = 4; }},
       {"out's columns", {"out.shape[1]", "320"}, [](N d) { d.out.box.shape[1] = 319; }},
-      {"weight's length", {"weight.shape[0]", "320"}, [](N d) { d.weight.box.shape[0] = 319; }},
       {"no columns", {"x.shape[1]", "0", "1 to 65536"}, [](N d) { d.x.box.shape[1] = 0; }},
       {"too many columns", {"x.shape[1]", "65537"}, [](N d) { d.x.box.shape[1] = 65537; }},
-      {"x's last stride", {"x.strides[1]", "1"}, [](N d) { d.x.box.strides[1] = 2; }},
-      {"out's rows over each other", {"out.strides[0]"}, [](N d) { d.out.box.strides[0] = 16; }},
       {"out over x, further apart",
        {"out is x", "elements apart"},
        [](N d) { d.out.box.tensor.data = d.x.box.tensor.data, d.out.box.strides[0] = 640; },
        true},
-      {"out's alignment", {"out", "data"}, [](N d) { d.out.box.tensor.byte_offset = 8; }, true},
-      {"x without data", {"x", "NULL"}, [](N d) { d.x.box.tensor.data = nullptr; }, true},
-      {"eps below 0", {"eps", "0 and more"}, [](N d) { d.args.eps = -1e-6f; }},
       {"eps NaN", {"eps", "nan"}, [](N d) { d.args.eps = std::numeric_limits<float>::quiet_NaN(); }},
       {"1 + no weight",
        {"QUERN_RMSNORM_WEIGHT_PLUS_ONE", "weight"},
@@ -283,6 +271,8 @@ TEST(RmsnormRefuses, EveryWrongArgument) {
       {"reserved", {"reserved", "1"}, [](N d) { d.args.reserved = 1; }},
       {"no size", {"size"}, [](N d) { d.args.size = 0; }},
   };
+  std::vector<Mistake<Norm>> mistakes = mistakes_of_norms<Norm>();
+  mistakes.insert(mistakes.end(), own.begin(), own.end());
   Case good;
   good.name = "refused", good.rows = 5, good.n = 320, good.residual = true, good.sum = Where::own;
   expect_all_refused(

@@ -106,6 +106,7 @@ QUERN_DEVICE vec16 load16(const void* p) {
   const native_u32x4 v = *static_cast<const native_u32x4*>(p);
   return {{v.x, v.y, v.z, v.w}};
 }
+QUERN_DEVICE vec16 load16_alone(const void* p) { return load16(p); }
 QUERN_DEVICE vec16 load16_once(const void* p) {
   const native_u32x4 v = __builtin_nontemporal_load(static_cast<const native_u32x4*>(p));
   return {{v.x, v.y, v.z, v.w}};

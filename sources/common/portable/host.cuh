@@ -151,6 +151,7 @@ QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
 
 // ---- Memory
 QUERN_DEVICE vec16 load16(const void* p) { return *static_cast<const vec16*>(p); }
+QUERN_DEVICE vec16 load16_alone(const void* p) { return load16(p); }
 QUERN_DEVICE vec16 load16_once(const void* p) { return load16(p); }
 QUERN_DEVICE void store16(void* p, const vec16& v) { *static_cast<vec16*>(p) = v; }
 QUERN_DEVICE void store16_global(void* p, const vec16& v) { store16(p, v); }

@@ -1,15 +1,17 @@
 // Reduces where it is the elements of neighbouring rows that lie beside each other: a thread takes sixteen bytes of
-// these, and goes through what is reduced; eight threads share that out, and are joined one after the other.
+// these, and goes through what is reduced; eight threads and more share that out. Those of a warp are joined by
+// shuffles, the warps one after the other.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/kernels/elements.cuh"
 
 namespace q {
 
-inline constexpr int kAcross = 32;                      // threads beside each other,
+inline constexpr int kAcross = TEAM;                    // threads beside each other,
 inline constexpr int kDown = kReduceThreads / kAcross;  // and one below the other
-inline constexpr int kAtOnce = AT_ONCE;                 // elements of each row that a thread has under way
-inline constexpr bool kSegments = SEGMENTS;             // more than one dimension is reduced
-inline constexpr int kColumns = kAcross * kVector;      // of a block
+inline constexpr int kWarps = kReduceThreads / kWarp;
+inline constexpr int kAtOnce = AT_ONCE;             // elements of each row that a thread has under way
+inline constexpr bool kSegments = SEGMENTS;         // more than one dimension is reduced
+inline constexpr int kColumns = kAcross * kVector;  // of a block
 // Whether all of a block's states have room in shared memory, or only one column of each thread's at a time.
 inline constexpr bool kJoinsAtOnce = sizeof(State) <= 16;
 
@@ -57,8 +59,8 @@ QUERN_DEVICE void take_columns(const ReduceParams& p, const Columns& c, i32 firs
       Loaded loaded[kAtOnce];
       QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
         const Offset at = offset_of(p, number + j * kDown);
-        loaded[j].x = load16_once(c.x + at.x);
-        if constexpr (kHasY) loaded[j].y = load16_once(c.y + at.y);
+        loaded[j].x = load16_alone(c.x + at.x);
+        if constexpr (kHasY) loaded[j].y = load16_alone(c.y + at.y);
       }
       QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
         f32 v[kVector], w[kVector] = {};
@@ -90,27 +92,33 @@ QUERN_DEVICE void store_column(const ReduceParams& p, const Unit& unit, i32 colu
   }
 }
 
-// A column's states of the threads below each other, in their order.
-QUERN_DEVICE void join_columns(const ReduceParams& p, const Unit& unit, const State (&states)[kVector], State* shared) {
-  const i32 across = thread_index() % kAcross, down = thread_index() / kAcross;
+// A column's states of the threads below each other: those of a warp, then warp by warp.
+QUERN_DEVICE void join_columns(const ReduceParams& p, const Unit& unit, State (&states)[kVector], State* shared) {
+  const i32 across = thread_index() % kAcross;
+  const bool first = lane() < kAcross;  // of its warp's
   const i32 left = p.kept[0].extent.value - unit.column;
+  QUERN_UNROLL for (int d = kAcross; d < kWarp; d *= 2) {
+    QUERN_UNROLL for (int i = 0; i < kVector; ++i) states[i].join(states[i].shuffled(d));
+  }
   if constexpr (kJoinsAtOnce) {
-    QUERN_UNROLL for (int i = 0; i < kVector; ++i) shared[(down * kVector + i) * kAcross + across] = states[i];
+    if (first) {
+      QUERN_UNROLL for (int i = 0; i < kVector; ++i) shared[(warp() * kVector + i) * kAcross + across] = states[i];
+    }
     sync_block();
     QUERN_ROLLED for (i32 column = thread_index(); column < kColumns && column < left; column += kReduceThreads) {
       const State* from = shared + column % kVector * kAcross + column / kVector;
       State all = from[0];
-      QUERN_UNROLL for (int d = 1; d < kDown; ++d) all.join(from[d * kColumns]);
+      QUERN_UNROLL for (int w = 1; w < kWarps; ++w) all.join(from[w * kColumns]);
       store_column(p, unit, unit.column + column, all);
     }
     sync_block();
   } else {
     QUERN_UNROLL for (int i = 0; i < kVector; ++i) {
-      shared[thread_index()] = states[i];
+      if (first) shared[warp() * kAcross + across] = states[i];
       sync_block();
-      if (down == 0 && across * kVector + i < left) {
+      if (thread_index() < kAcross && across * kVector + i < left) {
         State all = states[i];
-        QUERN_UNROLL for (int d = 1; d < kDown; ++d) all.join(shared[d * kAcross + across]);
+        QUERN_UNROLL for (int w = 1; w < kWarps; ++w) all.join(shared[w * kAcross + across]);
         store_column(p, unit, unit.column + across * kVector + i, all);
       }
       sync_block();
@@ -119,7 +127,7 @@ QUERN_DEVICE void join_columns(const ReduceParams& p, const Unit& unit, const St
 }
 
 QUERN_DEVICE void reduce_columns(const ReduceParams& p) {
-  QUERN_SHARED(State, shared, kJoinsAtOnce ? kReduceThreads * kVector : kReduceThreads);
+  QUERN_SHARED(State, shared, kWarps * kAcross * (kJoinsAtOnce ? kVector : 1));
   const i32 across = thread_index() % kAcross, down = thread_index() / kAcross;
   const i32 extent = p.kept[0].extent.value, blocks = div_up(extent, kColumns), outer = p.rows / p.kept[0].extent;
   const i64 units = static_cast<i64>(outer) * blocks * p.pieces;

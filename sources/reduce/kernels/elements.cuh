@@ -49,7 +49,8 @@ QUERN_DEVICE vec16 load_whole(const Element* at) {
   if constexpr (kVector == 1) {
     return {{bits_of(widen_one(at)), 0, 0, 0}};
   } else {
-    return load16_once(at);
+    // Lanes of few in a row share lines, which are then worth their place in L1.
+    return TEAM < kWarp ? load16_once(at) : load16_alone(at);
   }
 }
 QUERN_DEVICE void widen_whole(const vec16& raw, f32* v) {

@@ -47,6 +47,8 @@ class Row {
     if constexpr (kVector > 1) first -= static_cast<i64>((reinterpret_cast<u64>(x) & 15) / sizeof(Element));
     const i64 left = p_.run - first;
     Step s;
+    if (kSegments && p_.aligned)
+      return {x + first, kHasY ? y + first * p_.reduced[0].y : nullptr, place + first, 0, kVector};
     s.x = x + first * (kVector > 1 ? 1 : p_.reduced[0].x);
     s.y = kHasY ? y + first * p_.reduced[0].y : nullptr;
     s.place = place + first;
