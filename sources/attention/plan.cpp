@@ -80,18 +80,19 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
 // Warpgroups of 64 rows: three where their sums are small enough, else two. As many keys at once as there is room for,
 // in registers and for two stages in shared memory.
 Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
-  constexpr int kRegistersOfTwo = 192;              // with weights of two blocks
   constexpr int kMostStages = 4, kRegisters = 190;  // f32 of a thread for sums of scores, for weights, and for results
   const int bytes_each = shape.cache_bytes(), turners = bytes_each == 1 ? 1 : 0;
   const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 && turners == 0 ? 3 : 2, rows = 64 * consumers;
   // Two tiles of queries where these are not in the way of keys and values.
   const int tiles = std::max(shape.dim_k, shape.dim_v) <= 128 ? 2 : 1;
-  for (const int block : {128, 112, 96, 80, 64}) {
+  // Three warpgroups have registers for two blocks of weights of 96 keys.
+  const int room_of_two = consumers == 3 ? 128 : 192;
+  for (const int block : {consumers == 3 ? 96 : 128, 128, 112, 96, 80, 64}) {
     if (shape.paged && block % q::box_keys(shape.page_size, block) != 0) continue;
     if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
     if (turners != 0 && block != q::kTurnedKeys) continue;
     if (shape.dim_v / 2 + block / 2 + block / 8 * bytes_each > kRegisters - 14 * turners) continue;
-    const bool two = consumers == 2 && turners == 0 && tiles == 2 && shape.dim_v / 2 + block <= kRegistersOfTwo;
+    const bool two = turners == 0 && tiles == 2 && shape.dim_v / 2 + block <= room_of_two;
     for (int stages = kMostStages; stages >= 2; --stages) {
       const auto bytes = static_cast<std::uint32_t>(
           q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages, bytes_each));

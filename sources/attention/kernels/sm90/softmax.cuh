@@ -141,8 +141,10 @@ QUERN_DEVICE bool weigh_scores(const AttentionParams& p, const Rows& rows, Score
 // The same, with weights as operands of their own, so that logits stay what they are: weights are first taken relative
 // to the maximum of before, and the logits' maximum is looked for only where sums tell that it may have grown by more
 // than it may lag behind, or where there is none yet. What comes is the same as if it were always looked for.
+// For weights of 16 bits.
+template <int steps>
 QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Scores& x, RowSoftmax& softmax, f32 (&rescale)[2],
-                             u32 (&weights)[kProductsV][4]) {
+                             u32 (&weights)[steps][4]) {
   const f32 factor = kPlainScale ? p.scale : 1.0f;
   bool changed = false, sought = ballot(softmax.max[0] == -infinity() || softmax.max[1] == -infinity()) != 0;
   rescale[0] = rescale[1] = 1.0f;
@@ -165,7 +167,7 @@ QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Scores& x, RowSoftm
       const f32 first = exp2(fma(x[i], factor, -base[h])), second = exp2(fma(x[i + 1], factor, -base[h]));
       sum[h][0] = i < 4 ? first : sum[h][0] + first;
       sum[h][1] = i < 4 ? second : sum[h][1] + second;
-      weights[i / 8][i / 2 % 4] = pack<Weight>(first, second);
+      weights[i / 8][i / 2 % 4] = pack<Element>(first, second);
     }
     if (sought) break;
     // No weight is larger than their sum; a NaN is looked at again, too.
