@@ -55,6 +55,8 @@ class Quern(ConanFile):
         # What a profile's [platform_requires] has is the system's, and no package.
         folders = [one.package_folder for one in self.dependencies.values() if one.package_folder is not None]
         toolchain.cache_variables["CMAKE_PREFIX_PATH"] = ";".join(folders)
+        # Conan's own is "bin", where libquern does not look for its compile helper.
+        toolchain.variables["CMAKE_INSTALL_LIBEXECDIR"] = "libexec"
         toolchain.generate()
 
     def build(self):
