@@ -55,8 +55,9 @@ class Quern(ConanFile):
         # What a profile's [platform_requires] has is the system's, and no package.
         folders = [one.package_folder for one in self.dependencies.values() if one.package_folder is not None]
         toolchain.cache_variables["CMAKE_PREFIX_PATH"] = ";".join(folders)
-        # Conan's own is "bin", where libquern does not look for its compile helper.
-        toolchain.variables["CMAKE_INSTALL_LIBEXECDIR"] = "libexec"
+        # By Conan's own folders the compile helper would go to "bin", where libquern does not look for it.
+        toolchain.blocks.remove("output_dirs")
+        toolchain.cache_variables["CMAKE_INSTALL_LIBDIR"] = "lib"
         toolchain.generate()
 
     def build(self):
