@@ -22,7 +22,6 @@ using demo::CudaStream;
   X(host_allocate, cuMemHostAlloc, (void** memory, std::size_t bytes, unsigned flags))                       \
   X(host_free, cuMemFreeHost, (void* memory))                                                                \
   X(copy_in, cuMemcpyHtoDAsync_v2, (CudaPointer to, const void* from, std::size_t bytes, CudaStream stream)) \
-  X(copy_out, cuMemcpyDtoHAsync_v2, (void* to, CudaPointer from, std::size_t bytes, CudaStream stream))      \
   X(begin_capture, cuStreamBeginCapture_v2, (CudaStream stream, int mode))                                   \
   X(end_capture, cuStreamEndCapture, (CudaStream stream, void** graph))                                      \
   X(instantiate, cuGraphInstantiateWithFlags, (void** executable, void* graph, unsigned long long flags))    \
@@ -67,9 +66,6 @@ class CudaQueue final : public Stream {
   void copy_in(void* to, const void* from, std::size_t bytes) override {
     check_cuda(driver_.copy_in(reinterpret_cast<CudaPointer>(to), from, bytes, stream_), "copying to the GPU");
   }
-  void copy_out(void* to, const void* from, std::size_t bytes) override {
-    check_cuda(driver_.copy_out(to, reinterpret_cast<CudaPointer>(from), bytes, stream_), "copying from the GPU");
-  }
   void wait() override { check_cuda(driver_.stream_wait(stream_), "waiting for the GPU"); }
   void replay(std::int64_t key, const std::function<void()>& launch) override {
     void*& graph = graphs_[key];
@@ -110,7 +106,6 @@ class HostQueue final : public Stream {
     return blocks_.back().data();
   }
   void copy_in(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
-  void copy_out(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void wait() override {}
   void replay(std::int64_t, const std::function<void()>& launch) override { launch(); }
 

@@ -1,7 +1,7 @@
 // Where a model's steps run: one stream, to which copies and kernels are given in order and which the host waits for
 // once a step. On a GPU a step can be captured as a CUDA graph: a step of a few tokens is a hundred launches of
 // microseconds each, which are then launched as one. What may differ between two replays (tokens, positions, lengths,
-// page tables, sampling) is copied by the graph itself, from the same places; what a capture holds fast is how many
+// page tables, sampling) is fetched by the graph itself, from the same places; what a capture holds fast is how many
 // sequences there are.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -22,11 +22,10 @@ class Stream {
 
   // For the args of quern.h's calls.
   virtual void* handle() const = 0;
-  // Zeroed memory of the host that copies can use while the host goes on; gone with this object.
+  // Zeroed memory of the host that the device reaches, kernels at the same address; gone with this object.
   virtual void* allocate_host(std::size_t bytes) = 0;
   // In order with what was launched before. The host's memory must stay as it is until wait().
   virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
-  virtual void copy_out(void* to, const void* from, std::size_t bytes) = 0;
   virtual void wait() = 0;
   // Replays what `launch` gave to the stream when it was first called with this key; captures it then. All kernels
   // must be ready: capturing compiles nothing. A device without graphs launches each time.

@@ -141,6 +141,12 @@ def calls(context, array):
     yield "attention", lambda: context.attention(q, pages, pages, **paged)
     yield "attention, out given", lambda: context.attention(q, pages, pages, out=attended, max_kv_len=64, **paged)
     yield "rmsnorm", lambda: context.rmsnorm(a, eps=1e-5)
+    yield "softmax", lambda: context.softmax(a)
+    yield "quantize", lambda: context.quantize(a, scale_kind="token")
+    yield "sum", lambda: context.sum(a, -1)
+    yield "add", lambda: context.add(a, a)
+    yield "transpose", lambda: context.transpose(b)
+    yield "concat", lambda: context.concat([b, b])
     if hasattr(context.gemm, "bind"):
         yield "gemm, bound", context.gemm.bind(a, b)
         yield "attention, bound", context.attention.bind(q, pages, pages, **paged)

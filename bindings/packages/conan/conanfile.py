@@ -52,8 +52,12 @@ class Quern(ConanFile):
         toolchain.cache_variables["QUERN_TESTS"] = False
         toolchain.cache_variables["QUERN_TOOLS"] = False
         # The build looks for headers and static libraries, not for packages.
-        folders = [dependency.package_folder for dependency in self.dependencies.values()]
+        # What a profile's [platform_requires] has is the system's, and no package.
+        folders = [one.package_folder for one in self.dependencies.values() if one.package_folder is not None]
         toolchain.cache_variables["CMAKE_PREFIX_PATH"] = ";".join(folders)
+        # By Conan's own folders the compile helper would go to "bin", where libquern does not look for it.
+        toolchain.blocks.remove("output_dirs")
+        toolchain.cache_variables["CMAKE_INSTALL_LIBDIR"] = "lib"
         toolchain.generate()
 
     def build(self):

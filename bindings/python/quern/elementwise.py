@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import dtypes
-from .arrays import alignment_of, element, empty, is_torch, unwrap
+from .arrays import alignment_of, element, empty, unwrap
 from .errors import InvalidError
+from .moves import parts_of
 from .ops import Ops
 
 # {0}, {1}, ... are the operands. Numbers are f32.
@@ -309,20 +310,13 @@ def _gated(name: str) -> Any:
             half = _shape(gate, "gate")[-1]
             if half % 2 != 0:
                 raise InvalidError(f"gate: last extent {half} given without up; allowed are even ones, gate and up")
-            gate, up = _part(gate, slice(0, half // 2)), _part(gate, slice(half // 2, half))
+            rank = len(_shape(gate, "gate"))
+            gate, up = parts_of(gate, (half // 2, half // 2), rank - 1)
         return self._apply(name, (gate, up), out, dtype, launch)
 
     text = _FORMULAS[name].format("gate", "up")
     method.__doc__ = f"{text}, element by element; returns out. up: None: gate's last axis holds both, gate first."
     return method
-
-
-def _part(array: Any, of: slice) -> Any:
-    from .tensor import Tensor
-
-    whole = unwrap(array)
-    part = whole.narrow(-1, of.start, of.stop - of.start) if is_torch(whole) else whole[..., of]
-    return Tensor(part, dtypes.name_of(array.dtype)) if isinstance(array, Tensor) and array.dtype is not None else part
 
 
 for _name in _UNARY:

@@ -36,12 +36,18 @@ def _axis(axis: int, rank: int, argument: str = "axis") -> int:
 
 
 def _along(axis: int, begin: int, end: int) -> Callable[[Any], Any]:
-    def part(array: Any) -> Any:
-        if is_torch(array):
-            return array.narrow(axis, begin, end - begin)
-        return array[(slice(None),) * axis + (slice(begin, end),)]
+    return lambda array: array[(slice(None),) * axis + (slice(begin, end),)]
 
-    return part
+
+def parts_of(array: Any, sizes: Sequence[int], axis: int) -> Sequence[Any]:
+    """Views of an array's parts of these extents along an axis, one behind the other."""
+    if is_torch(array) and not isinstance(array, Tensor):
+        return array.split_with_sizes(sizes, axis)
+    parts, begin = [], 0
+    for size in sizes:
+        parts.append(_view(array, _along(axis, begin, begin + size)))
+        begin += size
+    return parts
 
 
 class Moves(Ops):
@@ -102,18 +108,24 @@ class Moves(Ops):
         """Arrays one behind the other along an axis, in one launch for each sixteen; returns out."""
         if not arrays:
             raise InvalidError("arrays: none given; allowed is one and more")
-        shapes = [_shape(array, f"arrays[{i}]") for i, array in enumerate(arrays)]
-        axis = _axis(axis, len(shapes[0]))
-        for i, shape in enumerate(shapes):
-            if len(shape) != len(shapes[0]) or any(
-                a != b for d, (a, b) in enumerate(zip(shape, shapes[0], strict=True)) if d != axis
-            ):
-                raise InvalidError(f"arrays[{i}]: shape {shape} given; must be as {shapes[0]} but for axis {axis}")
-        ends = [sum(shape[axis] for shape in shapes[: i + 1]) for i in range(len(shapes))]
+        first = _shape(arrays[0], "arrays[0]")
+        axis = _axis(axis, len(first))
+        sizes = []
+        for i, array in enumerate(arrays):
+            shape = _shape(array, f"arrays[{i}]")
+            if len(shape) != len(first) or shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
+                raise InvalidError(
+                    f"arrays[{i}]: shape {tuple(shape)} given; must be as {tuple(first)} but for axis {axis}"
+                )
+            sizes.append(shape[axis])
         if out is None:
-            out = empty((*shapes[0][:axis], ends[-1], *shapes[0][axis + 1 :]), arrays[0], "out", dtype)
-        begins = [0, *ends[:-1]]
-        parts = [_view(out, _along(axis, begin, end)) for begin, end in zip(begins, ends, strict=True)]
+            out = empty((*first[:axis], sum(sizes), *first[axis + 1 :]), arrays[0], "out", dtype)
+        elif _shape(out, "out") != (*first[:axis], sum(sizes), *first[axis + 1 :]):
+            raise InvalidError(
+                f"out: shape {tuple(_shape(out, 'out'))} given; it must be "
+                f"{(*first[:axis], sum(sizes), *first[axis + 1 :])}"
+            )
+        parts = parts_of(out, sizes, axis)
         self._copy(list(arrays), parts, launch)
         return out
 
@@ -132,8 +144,7 @@ class Moves(Ops):
         axis = _axis(axis, len(shape))
         if sum(sizes) != shape[axis] or any(size < 0 for size in sizes):
             raise InvalidError(f"sizes: {tuple(sizes)} given; allowed are extents whose sum is {shape[axis]}")
-        ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
-        parts = [_view(x, _along(axis, end - size, end)) for end, size in zip(ends, sizes, strict=True)]
+        parts = parts_of(x, list(sizes), axis)
         if outs is None:
             outs = [empty((*shape[:axis], size, *shape[axis + 1 :]), x, "outs", dtype) for size in sizes]
         if len(outs) != len(parts):

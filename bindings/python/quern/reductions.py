@@ -60,6 +60,13 @@ class Reductions(Ops):
             kept = shape[: axes[0]] + shape[axes[0] + 1 :]
         else:
             kept = tuple(1 if d in axes else n for d, n in enumerate(shape) if keepdims or d not in axes)
+        if one and not isinstance(after, (list, tuple)):
+            result = _result(kept, x, reductions, dtype) if out is None else out
+            self.call(
+                "reduce", x=x, y=y, before=before, f16_sums=f16_sums, axes=_mask(axes), out=_bytes(result),
+                reduction=reductions, after=after, scalars=scalars or None, **launch,
+            )  # fmt: skip
+            return result
         outs = [out] if one or out is None else list(out)
         afters = list(after) if isinstance(after, (list, tuple)) else [after] + [None] * (len(kinds) - 1)
         if len(afters) != len(kinds) or (out is not None and len(outs) != len(kinds)):
@@ -73,9 +80,7 @@ class Reductions(Ops):
             numbered["after" + suffix] = behind
         if scalars:
             numbered["scalars"] = scalars
-        self.call(
-            "reduce", x=x, y=y, before=before, f16_sums=f16_sums, axes=sum(1 << d for d in axes), **numbered, **launch
-        )
+        self.call("reduce", x=x, y=y, before=before, f16_sums=f16_sums, axes=_mask(axes), **numbered, **launch)
         return outs[0] if one else outs
 
     def sum(self, x: Any, axis: int | Sequence[int] | None = None, **rest: Any) -> Any:
@@ -132,6 +137,13 @@ def _axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     if len(found) != len(axes):
         raise InvalidError(f"axis: {axis} given; allowed are axes that differ")
     return found
+
+
+def _mask(axes: tuple[int, ...]) -> int:
+    bits = 0
+    for d in axes:
+        bits |= 1 << d
+    return bits
 
 
 def _result(shape: tuple[int, ...], x: Any, kind: str, dtype: object | None) -> Any:

@@ -25,4 +25,5 @@ class TestQuern(ConanFile):
 
     def test(self):
         if can_run(self):
-            self.run(str(Path(self.cpp.build.bindir) / "consumer"), env="conanrun")
+            # Path would take the "./" away that a shell needs.
+            self.run(f"{self.cpp.build.bindir}/consumer", env="conanrun")

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
 
+# A shared library whatever the triplet says: the compile helper is found beside it.
+vcpkg_check_linkage(ONLY_DYNAMIC_LIBRARY)
 vcpkg_cmake_configure(
   SOURCE_PATH "${SOURCE_PATH}"
   OPTIONS -DQUERN_TESTS=OFF -DQUERN_TOOLS=OFF)

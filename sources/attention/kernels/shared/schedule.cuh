@@ -191,7 +191,7 @@ class Schedule {
 
   // `most` is the longest item. Where all sequences are of one length, and the thread blocks nearly a multiple of the
   // items: the units of runs that cut each item alike, else 0. Heads of a token, which lie side by side, are then read
-  // at the same time.
+  // at the same time. Short items are left whole: to join their pieces would take longer than to read them.
   QUERN_DEVICE i32 cut_alike(const Sequence& s, i32 length, i32& most) const {
     most = length;
     i32 least = s.tiles > 0 ? length : 0x7fffffff, items = s.tiles > 0 ? s.tiles * p.kv_heads : 0;
@@ -201,6 +201,7 @@ class Schedule {
       items += shuffle_xor(items, d);
     }
     if (most != least || items > p.parts) return 0;
+    if (Team::kSideBySide && most <= kCutPrice + kItemPrice) return most;
     const i32 pieces = quotient(p.parts, items);
     return items * pieces * 32 >= p.parts * 31 ? quotient(most + pieces - 1, pieces) : 0;
   }
