@@ -263,7 +263,7 @@ class Reader {
     return extent % vector == 0 && aligned(kept_, reduced_, nullptr, &Dim::x) &&
            (!problem_.shape.y || (kept_[0].y == 1 && aligned(kept_, reduced_, nullptr, &Dim::y)));
   }
-  bool aligned(const Dims& inner, const Dims& other, const void* data, std::int64_t Dim::*stride) const {
+  bool aligned(const Dims& inner, const Dims& other, const void* data, std::int64_t Dim::* stride) const {
     const std::int64_t bytes = bytes_of(x_.dtype);
     bool all = reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
     for (int i = 1; i < inner.count; ++i) all = all && inner[i].*stride * bytes % 16 == 0;

@@ -134,8 +134,7 @@ TEST(Pointwise, ComputesWhatItsFunctionsAre) {
       p.fill("functions" + std::to_string(first + static_cast<std::size_t>(n)));
       ASSERT_NO_FATAL_FAILURE(p.run());
       for (std::size_t i = 0; i < 4; ++i)
-        p.check(
-            i, [&](const auto& x) { return kKnown[first + i].exact(x[0]); }, kKnown[first + i].ulp);
+        p.check(i, [&](const auto& x) { return kKnown[first + i].exact(x[0]); }, kKnown[first + i].ulp);
     }
   }
 }
@@ -150,12 +149,9 @@ TEST(Pointwise, ActivationsOf16BitsAreRightToTheirRounding) {
     ASSERT_NO_FATAL_FAILURE(p.run());
     const auto product = [](double x, double y) { return std::isinf(x) && y == 0 ? 0.0 : x * y; };
     const double kUlp = 160;  // of f32: 2^-15.7; and of 2^-126, as results below 2^-119 may be 0
-    p.check(
-        0, [&](const auto& x) { return product(x[0], sigmoid(x[0])); }, kUlp);
-    p.check(
-        1, [&](const auto& x) { return sigmoid(x[0]); }, kUlp);
-    p.check(
-        2, [&](const auto& x) { return product(x[0], 0.5 * std::erfc(-x[0] / std::sqrt(2.0))); }, kUlp);
+    p.check(0, [&](const auto& x) { return product(x[0], sigmoid(x[0])); }, kUlp);
+    p.check(1, [&](const auto& x) { return sigmoid(x[0]); }, kUlp);
+    p.check(2, [&](const auto& x) { return product(x[0], 0.5 * std::erfc(-x[0] / std::sqrt(2.0))); }, kUlp);
     p.check(
         3,
         [&](const auto& x) {
@@ -338,8 +334,7 @@ TEST(Pointwise, ReadsWhatLiesInNoVectors) {
       p.fill("apart");
       p.set();
       ASSERT_NO_FATAL_FAILURE(p.run());
-      p.check(
-          0, [](const std::vector<double>& x) { return x[0] + x[1]; }, 2);
+      p.check(0, [](const std::vector<double>& x) { return x[0] + x[1]; }, 2);
     }
   }
   Pointing p({"tensor0+tensor1+(tensor2+tensor3)+(tensor4+tensor5)"});
@@ -349,8 +344,7 @@ TEST(Pointwise, ReadsWhatLiesInNoVectors) {
   p.fill("across");
   p.set();
   ASSERT_NO_FATAL_FAILURE(p.run());
-  p.check(
-      0, [](const std::vector<double>& x) { return x[0] + x[1] + (x[2] + x[3]) + (x[4] + x[5]); }, 64);
+  p.check(0, [](const std::vector<double>& x) { return x[0] + x[1] + (x[2] + x[3]) + (x[4] + x[5]); }, 64);
 }
 
 // One preparation serves every shorter first dimension.

@@ -11,7 +11,6 @@ std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 
-
 // Blocks in a cluster, at most: 8 on a GPU; the emulation on the host takes 64 warps.
 int most_blocks(const Problem& problem, int threads) {
   constexpr int kMost = 8, kEmulatedThreads = 64 * 32;

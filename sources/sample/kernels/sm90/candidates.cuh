@@ -247,8 +247,8 @@ QUERN_DEVICE void ask_for_chunk(const SampleParams& p, const Row& row, i32 first
 }
 
 // Streams the part. prepare() tells the plan while the first chunk comes; all threads, and it ends with a barrier. No
-// chunk is in registers then: they would be spilled in each turn of the loop. Candidates are on the desk in the end, and
-// what the chunks come to. True in a lane that met a NaN.
+// chunk is in registers then: they would be spilled in each turn of the loop. Candidates are on the desk in the end,
+// and what the chunks come to. True in a lane that met a NaN.
 template <class F>
 QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, F prepare) {
   // Each warp has a run of chunks.
