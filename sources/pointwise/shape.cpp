@@ -186,8 +186,8 @@ bool is_quick(const Shape& shape) {
 
 // Blocks of 256 threads, as many as registers allow.
 int resident(const Shape& shape) {
-  const std::int64_t words = held_words(shape) * steps(shape);
-  if (words > 40) return 3;
+  const std::int64_t held = held_words(shape), words = held * steps(shape);
+  if (held > 20 || words > 40) return 3;
   return words > 24 || cost_of(shape) > 24 ? 4 : 5;
 }
 
@@ -224,7 +224,8 @@ int steps(const Shape& shape) {
   const std::int64_t cost = cost_of(shape);
   if (shape.span == Span::tiles) return q::kSpanSide * q::kSpanSide / threads(shape);
   if (shape.span == Span::rows) return words <= 2 ? 8 : 4;
-  int steps = words >= 2 ? 2 : 4;
+  // Two vectors of many operands at once would have no room in registers.
+  int steps = words > 12 ? 1 : words >= 2 ? 2 : 4;
   // Every step has the expressions of its own: long ones are not written out more often than they are worth.
   while (steps > 1 && cost * shape.width * steps > 320) steps /= 2;
   return steps;

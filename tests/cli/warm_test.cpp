@@ -384,7 +384,7 @@ TEST_F(WarmTest, WideHeadsAreServed) {
     EXPECT_TRUE(has(spec, "dim_k=512 dim_v=512")) << spec;
     ++found[spec.substr(0, spec.find(' '))];
   }
-  EXPECT_EQ(found, (std::map<std::string, int>{{"variant=wide", 1}, {"variant=wide_few", 1}}));
+  EXPECT_EQ(found, (std::map<std::string, int>{{"variant=wide_few", 1}, {"variant=wide_pairs", 1}}));
   arguments.insert(arguments.end(), {"--kv-dtype", "e4m3"});
   const Json told = quern_json(arguments);
   EXPECT_EQ(told["code"], 1);
