@@ -123,8 +123,7 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
       const std::int64_t rows = std::max<std::int64_t>(most_clusters(blocks, problem.sms) * on_each, 1);
       cost = static_cast<double>((std::int64_t{p.count} + rows - 1) / rows) * (kFixed + own);
     }
-    // Of equals more blocks, which have more room for candidates.
-    if (best == 0 || cost < least || (streams && cost == least)) best = blocks, least = cost;
+    if (best == 0 || cost < least) best = blocks, least = cost;
   }
   return best;
 }
