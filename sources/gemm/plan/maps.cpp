@@ -80,9 +80,10 @@ jit::TensorMap map_of_b(const Runtime& runtime, const Problem& problem, const Ti
     return map_of(runtime, {p.b, shape.b, p.n, p.k, groups_of_b(problem), p.b_k, p.b_group, t.block_k,
                             lines_of_span(shape.b, t.tile_n)});
   }
-  const int lines = is_a(Family::fitted, shape.variant)       ? q::fitted_first_rows(p.n, t.tile_n) / twins
-                    : is_a(Family::persistent, shape.variant) ? t.tile_n / 2
-                                                              : t.out_tile_n(shape.gate);
+  const bool halves = is_a(Family::persistent, shape.variant) || is_a(Family::tma_mma, shape.variant);
+  const int lines = is_a(Family::fitted, shape.variant) ? q::fitted_first_rows(p.n, t.tile_n) / twins
+                    : halves                            ? t.tile_n / 2
+                                                        : t.out_tile_n(shape.gate);
   return map_of(runtime,
                 {p.b, shape.b, p.k, p.n, groups_of_b(problem), p.b_row, p.b_group, lines, columns_of_span(shape.b)});
 }
