@@ -128,8 +128,11 @@ View Run::numbers(const std::vector<std::int32_t>& values) {
     view = scratch(kI32, view.shape);
   } else {
     view.data = numbers_memory_ + numbers_used_;
+    memory_.put(view.data, values.data(), bytes);
+    // Only what has been put is found again.
     numbers_used_ += (bytes + 255) / 256 * 256;
     numbers_.emplace(values, view.data);
+    return view;
   }
   memory_.put(view.data, values.data(), bytes);
   return view;

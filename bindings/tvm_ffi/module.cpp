@@ -85,9 +85,9 @@ class Held {
   TVMFFIObjectHandle handle_ = nullptr;
 };
 
-// Workspaces of GPUs, one a device and stream, for all threads: what is launched on a stream runs one behind the other.
-// A call holds what it is given, so that another's giving it up comes, in the stream's order, behind its launch. Those
-// of streams that were used longest ago go first.
+// Workspaces of GPUs, each for one device and stream, for all threads. A call takes one out while it launches, since
+// it may launch several kernels one behind the other; what is launched afterwards comes, in the stream's order, behind
+// them. Those that were used longest ago go first.
 class Workspaces {
  public:
   static Workspaces& all() {
@@ -95,28 +95,26 @@ class Workspaces {
     static auto* made = new Workspaces;
     return *made;
   }
-  // What there is for the stream, empty where that is too small.
-  Held find(DLDevice device, void* stream, std::uint64_t bytes) {
+  // One of the stream's, empty where there is none of so many bytes; smaller ones are given up.
+  Held take(DLDevice device, void* stream, std::uint64_t bytes) {
+    std::list<Kept> gone;  // freed behind the lock: the framework may call back
     const std::lock_guard lock(mutex_);
-    for (auto at = kept_.begin(); at != kept_.end(); ++at) {
-      if (!at->is_of(device, stream)) continue;
-      kept_.splice(kept_.begin(), kept_, at);
-      return at->memory.bytes() >= bytes ? at->memory : Held();
+    for (auto at = kept_.begin(); at != kept_.end();) {
+      const auto next = std::next(at);
+      if (at->is_of(device, stream)) {
+        Held memory = at->memory;
+        gone.splice(gone.begin(), kept_, at);
+        if (memory.bytes() >= bytes) return memory;
+      }
+      at = next;
     }
     return {};
   }
-  // Keeps it instead of what there is.
   void keep(DLDevice device, void* stream, const Held& memory) {
-    std::list<Kept> gone;  // freed behind the lock: the framework may call back
-    const std::lock_guard lock(mutex_);
-    take_out(device, stream, gone);
-    if (kept_.size() == kMost) gone.splice(gone.begin(), kept_, std::prev(kept_.end()));
-    kept_.push_front({device, stream, memory});
-  }
-  void drop(DLDevice device, void* stream) {
     std::list<Kept> gone;
     const std::lock_guard lock(mutex_);
-    take_out(device, stream, gone);
+    if (kept_.size() == kMost) gone.splice(gone.begin(), kept_, std::prev(kept_.end()));
+    kept_.push_front({device, stream, memory});
   }
 
  private:
@@ -129,14 +127,9 @@ class Workspaces {
       return device.device_type == other.device_type && device.device_id == other.device_id && stream == on;
     }
   };
-  void take_out(DLDevice device, void* stream, std::list<Kept>& gone) {
-    for (auto at = kept_.begin(); at != kept_.end(); ++at) {
-      if (at->is_of(device, stream)) return gone.splice(gone.begin(), kept_, at);
-    }
-  }
 
   std::mutex mutex_;
-  std::list<Kept> kept_;  // what was used last in front
+  std::list<Kept> kept_;  // of calls that are over; what was used last in front
 };
 
 // One call's arguments as they came, and what they say of where it goes.
@@ -163,7 +156,9 @@ class Call {
     const std::int32_t status = arguments_.op().run(context_, arguments_.get(), &error);
     const bool untouched =
         status == QUERN_OK || status == QUERN_MISS || status == QUERN_PENDING || status == QUERN_INVALID;
-    if (!untouched) drop_workspace();
+    if (untouched && workspace_ && !capturing_)
+      Workspaces::all().keep(device_, arguments_.common().stream, workspace_);
+    if (!untouched && host_) host_->drop();
     check(status, error);
   }
   void prepare() const {
@@ -244,8 +239,8 @@ class Call {
       return;
     }
     // Into a graph goes one of its own, which is zeroed in it: the framework keeps a graph's memory for it.
-    const bool capturing = is_capturing(device_, common.stream);
-    if (!capturing) workspace_ = Workspaces::all().find(device_, common.stream, bytes);
+    capturing_ = is_capturing(device_, common.stream);
+    if (!capturing_) workspace_ = Workspaces::all().take(device_, common.stream, bytes);
     if (!workspace_) {
       // The framework's memory is in the order of its own stream.
       if (common.stream != TVMFFIEnvGetStream(device_.device_type, device_.device_id)) {
@@ -254,7 +249,6 @@ class Call {
       }
       workspace_ = Held(allocate(bytes));
       zero(device_, common.stream, workspace_.tensor()->data, bytes);
-      if (!capturing) Workspaces::all().keep(device_, common.stream, workspace_);
     }
     common.workspace = workspace_.tensor()->data;
     common.workspace_size = workspace_.bytes();
@@ -279,15 +273,11 @@ class Call {
     return made;
   }
 
-  void drop_workspace() {
-    if (host_) host_->drop();
-    if (workspace_) Workspaces::all().drop(device_, arguments_.common().stream);
-  }
-
   Arguments arguments_;
   DLDevice device_ = {};
   quern_context* context_ = nullptr;
   Held workspace_;
+  bool capturing_ = false;
   std::optional<HostWorkspace> host_;
 };
 

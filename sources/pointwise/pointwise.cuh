@@ -113,7 +113,7 @@ QUERN_DEVICE Taken<T, along> take(const PointwiseParams& p, const PointwiseTenso
   if constexpr (along == kSame) {
     return load_elements<T, 1>(at);
   } else if constexpr (along == kShifted) {
-    if (v.at[0] > 0 && (v.at[0] + 2) * kWidth <= static_cast<Index>(p.inner)) return load_shifted<T>(at);
+    if (v.at[0] > 0 && (static_cast<i64>(v.at[0]) + 2) * kWidth <= p.inner) return load_shifted<T>(at);
     return load_some<T, kWidth>(at, sizeof(T), v.count);
   } else if constexpr (along == kEach) {
     if constexpr (whole) return load_elements<T, kWidth, true>(at);

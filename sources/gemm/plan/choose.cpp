@@ -287,8 +287,9 @@ Choice for_this_out(const Problem& problem, Choice choice) {
 
 Choice by_model(const Problem& problem, const Sizes& sizes) {
   const Options options(problem);
-  const Choice choice = options.least(sizes, limits_of(problem, sizes));
-  // Every other choice is the same on fewer multiprocessors.
+  Choice choice = options.least(sizes, limits_of(problem, sizes));
+  // A cluster has no room on one multiprocessor. Every other choice is the same on fewer.
+  if (is_a(Family::fitted, choice.variant) && problem.call.sms < 2) choice.peers = choice.twins = 1;
   if (is_a(Family::swap_ab, choice.variant) && problem.call.sms < all_sms(problem))
     return options.split_for(choice, sizes, problem.call.sms);
   return choice;
