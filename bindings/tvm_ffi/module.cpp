@@ -156,8 +156,7 @@ class Call {
     const std::int32_t status = arguments_.op().run(context_, arguments_.get(), &error);
     const bool untouched =
         status == QUERN_OK || status == QUERN_MISS || status == QUERN_PENDING || status == QUERN_INVALID;
-    if (untouched && workspace_ && !capturing_)
-      Workspaces::all().keep(device_, arguments_.common().stream, workspace_);
+    if (untouched && workspace_ && !capturing_) Workspaces::all().keep(device_, arguments_.common().stream, workspace_);
     if (!untouched && host_) host_->drop();
     check(status, error);
   }
