@@ -124,17 +124,18 @@ View Run::numbers(const std::vector<std::int32_t>& values) {
     return view;
   }
   if (numbers_memory_ == nullptr) numbers_memory_ = static_cast<char*>(memory_.allocate(kNumbersBytes));
-  if (numbers_memory_ == nullptr || bytes > kNumbersBytes - numbers_used_) {
-    view = scratch(kI32, view.shape);
-  } else {
+  const bool kept = numbers_memory_ != nullptr && bytes <= kNumbersBytes - numbers_used_;
+  if (kept) {
     view.data = numbers_memory_ + numbers_used_;
-    memory_.put(view.data, values.data(), bytes);
-    // Only what has been put is found again.
-    numbers_used_ += (bytes + 255) / 256 * 256;
-    numbers_.emplace(values, view.data);
-    return view;
+  } else {
+    view = scratch(kI32, view.shape);
   }
   memory_.put(view.data, values.data(), bytes);
+  // Only what has been put is found again.
+  if (kept) {
+    numbers_used_ += (bytes + 255) / 256 * 256;
+    numbers_.emplace(values, view.data);
+  }
   return view;
 }
 
