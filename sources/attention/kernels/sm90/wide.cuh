@@ -170,7 +170,7 @@ struct Consumer {
     QUERN_UNROLL for (int i = 1; i < kSources; ++i) {
       handover.await(me ^ i, kRowBytes);
       handover.take_rows(me ^ i, of[i]);
-      handover.done(me ^ i);
+      handover.done_reading(me ^ i);
     }
     // In the same order everywhere, so that all owners come to the same bits.
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {

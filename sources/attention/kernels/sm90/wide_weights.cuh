@@ -98,17 +98,30 @@ struct Handover {
     QUERN_UNROLL for (int k = 0; k < kProductsV; ++k) load_matrix<false>(x[k], from + ((2 * k + l / 16) ^ l % 8) * 16);
     take_rows(source, relative_to);
   }
-  // What was taken is in registers. It was only read: nothing is to be released.
+  // What was taken is in registers, for products have used it: there are no loads that the giver could overtake.
   QUERN_DEVICE void done(i32 source) const {
     sync_warp();
     if (!elect_one()) return;
-    const i32 giver = kTall ? group : source % kConsumers;
     if (is_near(source)) {
-      mbarrier_arrive(taken, giver);
+      mbarrier_arrive(taken, giver_of(source));
     } else {
-      mbarrier_arrive_remote_relaxed(taken, giver, other);
+      mbarrier_arrive_remote_relaxed(taken, giver_of(source), other);
     }
   }
+  // The same where nothing has used it yet: the giver writes only after it has been read.
+  QUERN_DEVICE void done_reading(i32 source) const {
+    sync_warp();
+    if (!elect_one()) return;
+    if (is_near(source)) {
+      mbarrier_arrive(taken, giver_of(source));
+    } else {
+      mbarrier_arrive_remote(shared->taken[giver_of(source)], other);
+    }
+  }
+
+ private:
+  // Which consumer of its block a source is.
+  QUERN_DEVICE i32 giver_of(i32 source) const { return kTall ? group : source % kConsumers; }
 };
 
 // Weights times powers of two, which changes no digit of theirs.
