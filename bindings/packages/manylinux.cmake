@@ -36,6 +36,12 @@ foreach(header sqlite3.h sodium.h sodium mbedtls psa xxhash.h xxh3.h nlohmann CL
     endif()
   endforeach()
 endforeach()
+# Debian's Python.h includes its own part for this processor by a path from /usr/include.
+file(GLOB pythons RELATIVE /usr/include /usr/include/x86_64-linux-gnu/python3*)
+foreach(python ${pythons})
+  file(MAKE_DIRECTORY ${folder}/include/x86_64-linux-gnu)
+  file(CREATE_LINK /usr/include/${python} ${folder}/include/${python} SYMBOLIC)
+endforeach()
 # Without debugging information, which this compiler makes unasked, and without paths: equal files in every folder.
 set(equal "-g0 -ffile-prefix-map=${CMAKE_SOURCE_DIR}=. -ffile-prefix-map=${CMAKE_BINARY_DIR}=build")
 set(CMAKE_C_FLAGS_INIT "-isystem ${folder}/include ${equal}")
