@@ -53,7 +53,6 @@ struct Shape {
   }
 };
 
-inline constexpr int kMostAcross = 4;  // operands of a tile that change places in shared memory
 // Threads of a block: small ones where vectors are shared out, which spreads few of them further.
 constexpr int threads(const Shape& shape) { return shape.span == Span::none ? 128 : 256; }
 // Vectors that a thread has on their way: some 64 bytes of operands.
