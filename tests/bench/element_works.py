@@ -117,7 +117,7 @@ def parted(context: Any, label: str, x: torch.Tensor, sizes: Sequence[int]) -> W
         return float(sum((o != v).sum() for o, v in zip(outs, views, strict=True)))
 
     def peer(given: torch.Tensor) -> list[torch.Tensor]:
-        return [v.contiguous() for v in given.split(list(sizes), 1)]
+        return [v.clone(memory_format=torch.contiguous_format) for v in given.split(list(sizes), 1)]
 
     return Work(
         f"copy {label}", lambda: context.split(x, sizes, 1, outs=outs), check, 0.0, peer, 2 * bytes_of(x), (x,), True,
