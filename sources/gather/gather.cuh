@@ -40,18 +40,19 @@ QUERN_DEVICE void store_chunk(const GatherParams& p, i32 row, i32 chunk, const L
 }
 
 QUERN_DEVICE void gather(const GatherParams& p) {
-  constexpr i64 kTile = kThreads * kGatherAtOnce;
-  QUERN_ROLLED for (i64 begin = block_index(0) * kTile; begin < p.chunks_all; begin += block_count(0) * kTile) {
+  const i64 step = static_cast<i64>(block_count(0)) * p.tile;
+  QUERN_ROLLED for (i64 begin = static_cast<i64>(block_index(0)) * p.tile; begin < p.chunks_all; begin += step) {
+    const i64 end = begin + p.tile < p.chunks_all ? begin + p.tile : p.chunks_all;
     Loaded held[kGatherAtOnce];
     QUERN_UNROLL for (int j = 0; j < kGatherAtOnce; ++j) {
       const i64 at = begin + j * kThreads + thread_index();
-      if (at >= p.chunks_all) continue;
+      if (at >= end) continue;
       const i32 row = static_cast<i32>(at) / p.chunks;
       held[j] = load_chunk(p, integer_at(p.ids, row), static_cast<i32>(at) - row * p.chunks.value);
     }
     QUERN_UNROLL for (int j = 0; j < kGatherAtOnce; ++j) {
       const i64 at = begin + j * kThreads + thread_index();
-      if (at >= p.chunks_all) continue;
+      if (at >= end) continue;
       const i32 row = static_cast<i32>(at) / p.chunks;
       store_chunk(p, row, static_cast<i32>(at) - row * p.chunks.value, held[j]);
     }

@@ -22,11 +22,12 @@ struct PointwiseExtent {
 struct PointwiseParams {
   i64 vectors;  // in all
   i64 whole;    // along the innermost dimension, of full width
-  i64 inner;    // elements along it
-  i64 outer;    // and along the next
   i64 tile;     // vectors that a block takes at a time; elements of a segment
+  i64 threads;  // of a block
   u8* results[kResults];
   u8* operands[kOperands];
+  i64 inner;  // elements along the innermost dimension
+  i64 outer;  // and along the next
   f32 scalars[kScalars];
   i64 result_strides[kResults][kMostDimensions];
   i64 operand_strides[kOperands][kMostDimensions];

@@ -189,7 +189,7 @@ void choose_span(const Request& request, Problem& problem) {
     problem.vectors = (walked.shape[0] + side - 1) / side;
   } else if (walked.shape[0] >= kLongRow) {
     shape.span = Span::rows;
-    const std::int64_t own = threads(shape), most = own * steps(shape);
+    const std::int64_t own = kThreads, most = own * steps(shape);
     const std::int64_t segments = (walked.shape[0] + most - 1) / most;
     problem.segment = ((walked.shape[0] + segments - 1) / segments + own - 1) / own * own;
     problem.vectors = (walked.shape[0] + problem.segment - 1) / problem.segment;
@@ -274,6 +274,37 @@ q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& re
   return p;
 }
 
+// How vectors are shared out: threads of a block, vectors of a thread.
+struct Shares {
+  int threads, steps;
+};
+
+// Few vectors are spread over all multiprocessors. A chip starts a block in more than a nanosecond: more blocks than
+// are on it at once have some bytes to move each. Where there are very many, small blocks follow each other best.
+Shares share_out(const Request& request, const Problem& problem, std::int64_t vectors, jit::Target target) {
+  constexpr int kSmall = kThreads / 2;
+  constexpr std::int64_t kFewBlocks = 8, kManyThreads = 8192, kWorthABlock = 10240;
+  const int steps_most = steps(problem.shape);
+  const std::int64_t sms = request.call.sms;
+  // Elsewhere a block has as many threads as its kernel was compiled for.
+  if (target.family() != jit::Family::cuda)
+    return {kThreads,
+            static_cast<int>(std::clamp<std::int64_t>(vectors / (sms * kThreads * kFewBlocks), 1, steps_most))};
+  if (vectors > sms * kManyThreads) return {kSmall, steps_most};
+  std::int64_t bytes = 0;  // of a vector of all tensors that are not repeated
+  for (std::size_t i = 0; i < request.count; ++i) {
+    bool repeated = false;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(problem.walk.rank); ++d)
+      repeated = repeated || problem.walk.strides[i][d] == 0;
+    if (!repeated) bytes += problem.shape.width * request.views[i].bytes;
+  }
+  for (const Shares shares : {Shares{kSmall, 1}, Shares{kThreads, 1}}) {
+    const std::int64_t own = shares.threads * shares.steps;
+    if (vectors <= sms * kFewBlocks * own || own * bytes >= kWorthABlock) return shares;
+  }
+  return {kThreads, steps_most};
+}
+
 const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_pointwise_args& args) {
   return kernel_for(runtime, to_spec(shape, runtime.driver->device().limits.target), args.flags, args.stream);
 }
@@ -316,17 +347,17 @@ void run(const Runtime& runtime, const quern_pointwise_args& args) {
   if (request.views[0].count() == 0) return;
   q::PointwiseParams p = params_of(args, request, problem);
   std::int64_t units = p.vectors;
+  p.threads = kThreads;
   if (problem.shape.span == Span::none) {
-    // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread.
-    const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
-    const std::int64_t steps_each = std::clamp<std::int64_t>(p.vectors / threads_at_once, 1, steps(problem.shape));
-    p.tile = steps_each * threads(problem.shape);
+    const Shares shares = share_out(request, problem, p.vectors, runtime.driver->device().limits.target);
+    p.threads = shares.threads;
+    p.tile = shares.steps * shares.threads;
     units = (p.vectors + p.tile - 1) / p.tile;
   }
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 16 : INT32_MAX;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(units, most));
-  launch.block[0] = static_cast<std::uint32_t>(threads(problem.shape));
+  launch.block[0] = static_cast<std::uint32_t>(p.threads);
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, *kernel, launch, "launching pointwise", p);

@@ -309,7 +309,7 @@ QUERN_DEVICE bool is_whole(const PointwiseParams& p, Index at, Index end) {
 // The vectors of `begin` to `end` that are not whole.
 QUERN_DEVICE void take_tails(const PointwiseParams& p, Index begin, Index end) {
   if (kRank == 1 && end <= static_cast<Index>(p.whole)) return;
-  QUERN_ROLLED for (Index at = begin + thread_index(); at < end; at += kThreads) {
+  QUERN_ROLLED for (Index at = begin + thread_index(); at < end; at += static_cast<int>(p.threads)) {
     if (is_whole(p, at, end)) continue;
     const Vector v = vector_at(p, at);
     const int count = static_cast<int>(p.inner - p.whole * kWidth);
@@ -325,16 +325,17 @@ QUERN_DEVICE void take_tails(const PointwiseParams& p, Index begin, Index end) {
 
 QUERN_DEVICE void pointwise(const PointwiseParams& p) {
   const Index vectors = static_cast<Index>(p.vectors), tile = static_cast<Index>(p.tile);
+  const int threads = static_cast<int>(p.threads);
   const Index step = static_cast<Index>(block_count(0)) * tile;
   QUERN_ROLLED for (Index begin = block_index(0) * tile; begin < vectors; begin += step) {
     const Index end = begin + tile < vectors ? begin + tile : vectors;
     Operands<kWidth> held[kSteps];
     QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
-      const Index at = begin + j * kThreads + thread_index();
+      const Index at = begin + j * threads + thread_index();
       if (is_whole(p, at, end)) take_all(p, vector_at(p, at), held[j]);
     }
     QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
-      const Index at = begin + j * kThreads + thread_index();
+      const Index at = begin + j * threads + thread_index();
       if (is_whole(p, at, end)) formulas::compute(p, vector_at(p, at), held[j]);
     }
     if constexpr (kTail) take_tails(p, begin, end);

@@ -224,7 +224,7 @@ int steps(const Shape& shape) {
   const std::int64_t cost = cost_of(shape);
   if (shape.span == Span::tiles) {
     const int side = q::span_side(shape.width);
-    return std::max(side * side / shape.width / threads(shape), 1);
+    return std::max(side * side / shape.width / kThreads, 1);
   }
   if (shape.span == Span::rows) return words <= 2 ? 8 : 4;
   // Two vectors of many operands at once would have no room in registers.
@@ -298,8 +298,8 @@ jit::Unit unit(const jit::Spec& spec) {
                                     {"QUICK", is_quick(shape) ? "1" : "0"},
                                     {"CROSSED", std::to_string(crossed_bytes(shape))},
                                     {"SPAN", std::to_string(static_cast<int>(shape.span))},
-                                    {"THREADS", std::to_string(threads(shape))},
-                                    {"BLOCKS_PER_SM", std::to_string(resident(shape) * 256 / threads(shape))},
+                                    {"THREADS", std::to_string(kThreads)},
+                                    {"BLOCKS_PER_SM", std::to_string(resident(shape))},
                                     {"OPERANDS", operands_of(shape)},
                                     {"RESULTS", results_of(shape)},
                                     {"SCALARS", numbered("SCALAR", shape.scalars(), q::kScalars)},

@@ -31,6 +31,7 @@ struct ReduceParams {
   const void* y;
   void* out[kReduceResults];
   void* partial;  // [rows, pieces] states
+  u32* counters;  // of pieces that are there: of each row, by columns of each block's; null: others join them
   // By rows the innermost reduced dimension is a segment of a row; `run` are its elements, `steps` the vectors that it
   // is taken in, the segments together having `length` of these. By columns length counts what is reduced.
   i64 run;

@@ -24,7 +24,10 @@ constexpr std::int64_t kFewColumns = 16;
 constexpr std::int64_t kWholeRow = 4096, kRowPiece = 2048, kMostRowPieces = 4096, kRowStep = 1024;
 constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32,
                        kLongColumn = 8192, kLongColumnPiece = 512;
-constexpr int kMostAcross = 32;  // threads beside each other
+constexpr int kMostAcross = 32;  // threads beside each other,
+// and where so few elements are reduced, which many threads then share: 128 bytes are read at once all the same.
+constexpr std::int64_t kShortColumn = 2048;
+constexpr int kShortAcross = 8;
 
 constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
 constexpr const char* kAfterNames[] = {"after", "after1", "after2", "after3"};
@@ -304,7 +307,8 @@ class Reader {
     if (rows) fit_team(shape, nominal);
     if (!rows) {
       shape.at_once = 4;
-      shape.team = kept_[0].extent >= kFewColumns ? kMostAcross : threads_across(kept_[0].extent, vector);
+      const int most = nominal <= kShortColumn ? kShortAcross : kMostAcross;
+      shape.team = kept_[0].extent >= kFewColumns ? most : std::min(most, threads_across(kept_[0].extent, vector));
     }
     // Fewer threads beside each other are more below each other.
     const int down = rows ? 1 : kMostAcross / shape.team;
@@ -365,6 +369,14 @@ const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const q
   return kernel_for(runtime, to_spec(shape, runtime.driver->device().limits.target), args.flags, args.stream);
 }
 
+// Whether the last block of a row joins its pieces: where there are counters for all rows, by columns for each block's,
+// and no more pieces than a thread joins, as a block has many columns.
+bool joins_at_once(const Problem& problem) {
+  const q::ReduceParams& p = problem.params;
+  if (problem.shape.way == Way::rows) return p.rows <= kCounters;
+  return p.pieces <= q::kFewPieces && problem.units / p.pieces <= kCounters;
+}
+
 void launch_units(const Runtime& runtime, const jit::Kernel& kernel, const Shape& shape, std::int64_t units,
                   const quern_reduce_args& args, Problem& problem, bool later) {
   const std::int64_t room = std::int64_t{problem.sms} * blocks_per_sm(shape);
@@ -391,13 +403,17 @@ std::uint64_t workspace(const Runtime& runtime, const quern_reduce_args& args) {
 void prepare(const Runtime& runtime, const quern_reduce_args& args) {
   const Problem problem = read_problem(args, runtime, true);
   kernel_of(problem.shape, runtime, args);
-  if (problem.params.pieces > 1) kernel_of(joining(problem.shape), runtime, args);
+  if (problem.params.pieces > 1 && !joins_at_once(problem)) kernel_of(joining(problem.shape), runtime, args);
 }
 
 void run(const Runtime& runtime, const quern_reduce_args& args) {
   Problem problem = read_problem(args, runtime, false);
-  const bool cut = problem.params.pieces > 1;
-  if (cut) problem.params.partial = read_workspace(args.workspace, args.workspace_size, problem.workspace()).scratch;
+  bool cut = problem.params.pieces > 1;
+  if (cut) {
+    const Workspace space = read_workspace(args.workspace, args.workspace_size, problem.workspace());
+    problem.params.partial = space.scratch;
+    if (joins_at_once(problem)) problem.params.counters = space.counters, cut = false;
+  }
   const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
   const Shape join = joining(problem.shape);
   const jit::Kernel* joiner = cut ? kernel_of(join, runtime, args) : nullptr;

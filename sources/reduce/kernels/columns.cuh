@@ -3,6 +3,7 @@
 // shuffles, the warps one after the other.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/kernels/elements.cuh"
+#include "reduce/kernels/pieces.cuh"
 
 namespace q {
 
@@ -52,27 +53,33 @@ QUERN_DEVICE void take_elements(const ReduceParams& p, const Columns& c, i32 num
   }
 }
 
+// A round of vectors, all of which are there or as many as there are.
+template <bool all>
+QUERN_DEVICE void take_round(const ReduceParams& p, const Columns& c, i32 number, i32 end, State (&states)[kVector]) {
+  Loaded loaded[kAtOnce];
+  QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+    if (!all && number + j * kDown >= end) continue;
+    const Offset at = offset_of(p, number + j * kDown);
+    loaded[j].x = load16_alone(c.x + at.x);
+    if constexpr (kHasY) loaded[j].y = load16_alone(c.y + at.y);
+  }
+  QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+    if (!all && number + j * kDown >= end) continue;
+    f32 v[kVector], w[kVector] = {};
+    widen_vector(loaded[j].x, v);
+    if constexpr (kHasY) widen_vector(loaded[j].y, w);
+    QUERN_UNROLL for (int i = 0; i < kVector; ++i) take_one(p, v[i], w[i], number + j * kDown, states[i]);
+  }
+}
+
 QUERN_DEVICE void take_columns(const ReduceParams& p, const Columns& c, i32 first, i32 end, State (&states)[kVector]) {
-  const bool vectors = p.aligned != 0 && c.count == kVector;
-  QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kDown) {
-    if (vectors && number + (kAtOnce - 1) * kDown < end) {
-      Loaded loaded[kAtOnce];
-      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-        const Offset at = offset_of(p, number + j * kDown);
-        loaded[j].x = load16_alone(c.x + at.x);
-        if constexpr (kHasY) loaded[j].y = load16_alone(c.y + at.y);
-      }
-      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-        f32 v[kVector], w[kVector] = {};
-        widen_vector(loaded[j].x, v);
-        if constexpr (kHasY) widen_vector(loaded[j].y, w);
-        QUERN_UNROLL for (int i = 0; i < kVector; ++i) take_one(p, v[i], w[i], number + j * kDown, states[i]);
-      }
-    } else if (c.count > 0) {
-      QUERN_ROLLED for (i32 j = 0; j < kAtOnce && number + j * kDown < end; ++j) {
-        take_elements(p, c, number + j * kDown, states);
-      }
-    }
+  i32 number = first;
+  if (p.aligned != 0 && c.count == kVector) {
+    constexpr i32 kStep = kAtOnce * kDown, kLast = (kAtOnce - 1) * kDown;
+    QUERN_ROLLED for (; number + kLast < end; number += kStep) take_round<true>(p, c, number, end, states);
+    if (number < end) take_round<false>(p, c, number, end, states);
+  } else if (c.count > 0) {
+    QUERN_ROLLED for (; number < end; number += kDown) take_elements(p, c, number, states);
   }
 }
 
@@ -81,14 +88,27 @@ struct Unit {
   RowPlace place;
   i32 of, column, piece;  // column: the block's first
 };
+QUERN_DEVICE void store_column_results(const ReduceParams& p, const Unit& unit, i32 column, const State& all) {
+  RowPlace at = unit.place;
+  QUERN_UNROLL for (int r = 0; r < kReduceResults; ++r) at.out[r] += column * p.kept[0].out[r];
+  store_results(p, at, all);
+}
+QUERN_DEVICE i64 row_of(const ReduceParams& p, const Unit& unit, i32 column) {
+  return static_cast<i64>(unit.of) * p.kept[0].extent.value + column;
+}
 QUERN_DEVICE void store_column(const ReduceParams& p, const Unit& unit, i32 column, const State& all) {
   if (p.pieces == 1) {
-    RowPlace at = unit.place;
-    QUERN_UNROLL for (int r = 0; r < kReduceResults; ++r) at.out[r] += column * p.kept[0].out[r];
-    store_results(p, at, all);
+    store_column_results(p, unit, column, all);
   } else {
-    const i64 row = static_cast<i64>(unit.of) * p.kept[0].extent.value + column;
-    static_cast<State*>(p.partial)[row * p.pieces + unit.piece] = all;
+    static_cast<State*>(p.partial)[row_of(p, unit, column) * p.pieces + unit.piece] = all;
+  }
+}
+
+// A block's columns, of few pieces.
+QUERN_DEVICE void finish_columns(const ReduceParams& p, const Unit& unit) {
+  const i32 left = p.kept[0].extent.value - unit.column;
+  QUERN_ROLLED for (i32 column = thread_index(); column < kColumns && column < left; column += kReduceThreads) {
+    store_column_results(p, unit, unit.column + column, join_few(p, row_of(p, unit, unit.column + column)));
   }
 }
 
@@ -144,7 +164,9 @@ QUERN_DEVICE void reduce_columns(const ReduceParams& p) {
     QUERN_UNROLL for (int i = 0; i < kVector; ++i) states[i] = State::none();
     const i32 first = piece * p.piece, end = p.length - first < p.piece ? p.length : first + p.piece;
     take_columns(p, c, first + down, end, states);
-    join_columns(p, {place, of, column - across * kVector, piece}, states, shared);
+    const Unit own{place, of, column - across * kVector, piece};
+    join_columns(p, own, states, shared);
+    if (p.counters != nullptr && arrived_last(p, p.counters + block)) finish_columns(p, own);
   }
 }
 

@@ -3,6 +3,7 @@
 // at or before their first element, of which those at the two ends are not whole.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/kernels/elements.cuh"
+#include "reduce/kernels/pieces.cuh"
 
 namespace q {
 
@@ -81,10 +82,41 @@ QUERN_DEVICE void take_step(const ReduceParams& p, const Row& row, i32 number, S
   state.take<false>(t);
 }
 
+QUERN_DEVICE void take_loaded(const ReduceParams& p, const Loaded& loaded, i64 place, State& state) {
+  Elements<kVector> t;
+  t.place = place, t.from = 0, t.to = kVector;
+  widen_whole(loaded.x, t.v);
+  if constexpr (kHasY) widen_whole(loaded.y, t.y);
+  prepare(p, t);
+  state.take<true>(t);
+}
+
+// The last vectors of a row, which are fewer than a round's: at once where all are whole.
+QUERN_DEVICE bool take_last(const ReduceParams& p, const Row& row, i32 number, i32 end, State& state) {
+  Step steps[kAtOnce];
+  bool whole = true;
+  QUERN_UNROLL for (int i = 0; i < kAtOnce - 1; ++i) {
+    steps[i] = row.step(number + i * kTeam);
+    whole = whole && (number + i * kTeam >= end || (steps[i].whole() && (!kHasY || loads_y(p, steps[i]))));
+  }
+  if (!whole) return false;
+  Loaded loaded[kAtOnce];
+  QUERN_UNROLL for (int i = 0; i < kAtOnce - 1; ++i) {
+    if (number + i * kTeam >= end) continue;
+    loaded[i].x = load_whole(steps[i].x);
+    if constexpr (kHasY) loaded[i].y = load_whole(steps[i].y);
+  }
+  QUERN_UNROLL for (int i = 0; i < kAtOnce - 1; ++i) {
+    if (number + i * kTeam < end) take_loaded(p, loaded[i], steps[i].place, state);
+  }
+  return true;
+}
+
 QUERN_DEVICE void take_row(const ReduceParams& p, const Row& row, i32 first, i32 end, State& state) {
   QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kTeam) {
     Step steps[kAtOnce];
-    bool whole = number + (kAtOnce - 1) * kTeam < end;
+    const bool all = number + (kAtOnce - 1) * kTeam < end;
+    bool whole = all;
     QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
       steps[i] = row.step(number + i * kTeam);
       whole = whole && steps[i].whole() && (!kHasY || loads_y(p, steps[i]));
@@ -95,15 +127,8 @@ QUERN_DEVICE void take_row(const ReduceParams& p, const Row& row, i32 first, i32
         loaded[i].x = load_whole(steps[i].x);
         if constexpr (kHasY) loaded[i].y = load_whole(steps[i].y);
       }
-      QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
-        Elements<kVector> t;
-        t.place = steps[i].place, t.from = 0, t.to = kVector;
-        widen_whole(loaded[i].x, t.v);
-        if constexpr (kHasY) widen_whole(loaded[i].y, t.y);
-        prepare(p, t);
-        state.take<true>(t);
-      }
-    } else {
+      QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) take_loaded(p, loaded[i], steps[i].place, state);
+    } else if (all || !take_last(p, row, number, end, state)) {
       QUERN_ROLLED for (i32 i = 0; i < kAtOnce && number + i * kTeam < end; ++i) {
         take_step(p, row, number + i * kTeam, state);
       }
@@ -116,16 +141,18 @@ QUERN_DEVICE void join_team(State& state, [[maybe_unused]] State* shared) {
   if constexpr (kTeam <= kWarp) {
     join_lanes<kTeam>(state);
   } else {
-    constexpr int kWarps = kThreads / kWarp;
+    constexpr int kWarps = kTeam / kWarp;
     join_lanes<kWarp>(state);
     if (lane() == 0) shared[warp()] = state;
     sync_block();
-    if (thread_index() == 0) {
-      QUERN_UNROLL for (int w = 1; w < kWarps; ++w) state.join(shared[w]);
+    if (thread_index() % kTeam == 0) {
+      QUERN_UNROLL for (int w = 1; w < kWarps; ++w) state.join(shared[warp() + w]);
     }
     sync_block();
   }
 }
+
+QUERN_CALLED i64 quotient(i64 n, i64 by) { return n / by; }
 
 QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
   QUERN_SHARED(State, shared, kTeam > kWarp ? kThreads / kWarp : 1);
@@ -136,8 +163,11 @@ QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
                     round += static_cast<i64>(block_count(0)) * kTeams) {
     const i64 unit = round + team;
     const bool there = unit < units;
-    const i32 row = there ? static_cast<i32>(p.pieces == 1 ? unit : unit / p.pieces) : 0;
-    const i32 piece = there ? static_cast<i32>(unit - static_cast<i64>(row) * p.pieces) : 0;
+    i32 row = there ? static_cast<i32>(unit) : 0, piece = 0;
+    if (!laid_first(p.pieces == 1) && there) {
+      row = static_cast<i32>(quotient(unit, p.pieces));
+      piece = static_cast<i32>(unit - static_cast<i64>(row) * p.pieces);
+    }
     const RowPlace place = place_of_row(p, row, 0);
     State state = State::none();
     if (there) {
@@ -145,26 +175,23 @@ QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
       take_row(p, Row(p, place), first + own, end, state);
     }
     join_team(state, shared);
-    if (!there || own != 0) continue;
-    if (p.pieces == 1) {
-      store_results(p, place, state);
-    } else {
-      static_cast<State*>(p.partial)[unit] = state;
+    if (laid_first(p.pieces == 1)) {
+      if (there && own == 0) store_results(p, place, state);
+      continue;
+    }
+    if (there && own == 0) static_cast<State*>(p.partial)[unit] = state;
+    if constexpr (kTeam == kThreads) {
+      if (p.counters != nullptr && arrived_last(p, p.counters + row)) finish_row(p, row, place, shared);
     }
   }
 }
 
-// The pieces of a row, whose states lie side by side: a thread takes few of them, a warp more and a block many; each
-// thread some, and then thread by thread.
 QUERN_DEVICE void join_pieces(const ReduceParams& p) {
   QUERN_SHARED(State, shared, kThreads / kWarp);
-  const State* partial = static_cast<const State*>(p.partial);
   if (p.pieces <= kFewPieces) {
     QUERN_ROLLED for (i64 row = static_cast<i64>(block_index(0)) * kThreads + thread_index(); row < p.rows;
                       row += static_cast<i64>(block_count(0)) * kThreads) {
-      State state = partial[row * p.pieces];
-      QUERN_FOUR_AT_ONCE for (i32 piece = 1; piece < p.pieces; ++piece) state.join(partial[row * p.pieces + piece]);
-      store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
+      store_results(p, place_of_row(p, static_cast<i32>(row), 0), join_few(p, row));
     }
     return;
   }
@@ -175,20 +202,8 @@ QUERN_DEVICE void join_pieces(const ReduceParams& p) {
                     round += static_cast<i64>(block_count(0)) * teams) {
     const i64 row = round + team;
     State state = State::none();
-    if (row < p.rows) {
-      QUERN_FOUR_AT_ONCE for (i32 piece = own; piece < p.pieces; piece += threads) {
-        state.join(partial[row * p.pieces + piece]);
-      }
-    }
-    join_lanes<kWarp>(state);
-    if (whole) {
-      if (lane() == 0) shared[warp()] = state;
-      sync_block();
-      if (thread_index() == 0) {
-        QUERN_ROLLED for (int w = 1; w < kThreads / kWarp; ++w) state.join(shared[w]);
-      }
-      sync_block();
-    }
+    if (row < p.rows) state = join_own(p, row, own, threads);
+    if (whole) join_warps(state, shared);
     if (row < p.rows && own == 0) store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
   }
 }
