@@ -288,13 +288,14 @@ void run_rows(const Request& request, const Rows& rows, const Runtime& runtime, 
   const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
   const bool plain = rows.shape.width * std::min(request.from_bytes, request.to_bytes) == 16 && !repeats(rows);
   const std::int64_t most_each = plain ? 1 : steps(rows.shape);
-  p.tile = std::clamp<std::int64_t>(vectors / threads_at_once, 1, most_each) * kThreads;
+  p.tile = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors / threads_at_once, 1, most_each)) * kThreads;
   for (std::size_t i = 0; i < rows.count; ++i) {
     p.parts[i].first_tile = p.tiles;
     p.tiles += (p.parts[i].vectors + p.tile - 1) / p.tile;
   }
   for (std::size_t i = rows.count; i < at(rows.shape.parts); ++i) p.parts[i].first_tile = p.tiles;
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
+  p.single = rows.count == 1 && !rows.parts[0].filled && p.tile == kThreads && p.tiles <= most ? 1 : 0;
   ops::launch(runtime, *kernel, launch_of(args, std::min<std::int64_t>(p.tiles, most)), "launching copy", p);
 }
 

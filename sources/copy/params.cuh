@@ -30,9 +30,10 @@ struct CopyPart {
 
 // As many parts as the kernel is made for are passed.
 struct CopyParams {
-  i64 tiles;  // of all parts
-  i64 tile;   // vectors that a block takes at a time
-  u64 fill;   // an element's bits
+  i64 tiles;   // of all parts
+  i32 tile;    // vectors that a block takes at a time
+  i32 single;  // of one part, which is not filled, each thread of the grid has one vector at most
+  u64 fill;    // an element's bits
   CopyPart parts[kCopyParts];
 };
 

@@ -19,7 +19,8 @@ QUERN_DEVICE i32 divided(i32 n, const CopyExtent& by) {
 #endif
 
 struct RowsParams {
-  i64 tiles, tile;
+  i64 tiles;
+  i32 tile, single;
   u64 fill;
   CopyPart parts[kParts];
 };
@@ -129,7 +130,20 @@ QUERN_DEVICE void copy_tile(const RowsParams& p, const CopyPart& part, i64 tile)
   }
 }
 
+// Few vectors take little longer than their code is fetched: theirs is short, and laid in front.
+QUERN_DEVICE void copy_one(const CopyPart& part) {
+  const Index at = static_cast<Index>(block_index(0)) * kThreads + thread_index();
+  if (at >= static_cast<Index>(part.vectors)) return;
+  const Vector v = vector_at(part, at);
+  if (laid_first(v.whole)) {
+    store_elements<To, kWidth>(part.to + v.to, converted<From, To>(take(part, v)));
+  } else {
+    copy_singly(part, v);
+  }
+}
+
 QUERN_DEVICE void copy_rows(const RowsParams& p) {
+  if (kParts == 1 && laid_first(p.single != 0)) return copy_one(p.parts[0]);
   QUERN_ROLLED for (i64 tile = block_index(0); tile < p.tiles; tile += block_count(0)) {
     int part = 0;
     QUERN_UNROLL for (int i = 1; i < kParts; ++i) part = tile >= p.parts[i].first_tile ? i : part;

@@ -23,7 +23,8 @@ struct PointwiseParams {
   i64 vectors;  // in all
   i64 whole;    // along the innermost dimension, of full width
   i64 tile;     // vectors that a block takes at a time; elements of a segment
-  i64 threads;  // of a block
+  i32 threads;  // of a block
+  i32 single;   // each thread of the grid has one vector at most
   u8* results[kResults];
   u8* operands[kOperands];
   i64 inner;  // elements along the innermost dimension

@@ -355,6 +355,7 @@ void run(const Runtime& runtime, const quern_pointwise_args& args) {
     units = (p.vectors + p.tile - 1) / p.tile;
   }
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 16 : INT32_MAX;
+  p.single = problem.shape.span == Span::none && p.tile == p.threads && units <= most ? 1 : 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(units, most));
   launch.block[0] = static_cast<std::uint32_t>(p.threads);

@@ -309,7 +309,7 @@ QUERN_DEVICE bool is_whole(const PointwiseParams& p, Index at, Index end) {
 // The vectors of `begin` to `end` that are not whole.
 QUERN_DEVICE void take_tails(const PointwiseParams& p, Index begin, Index end) {
   if (kRank == 1 && end <= static_cast<Index>(p.whole)) return;
-  QUERN_ROLLED for (Index at = begin + thread_index(); at < end; at += static_cast<int>(p.threads)) {
+  QUERN_ROLLED for (Index at = begin + thread_index(); at < end; at += p.threads) {
     if (is_whole(p, at, end)) continue;
     const Vector v = vector_at(p, at);
     const int count = static_cast<int>(p.inner - p.whole * kWidth);
@@ -323,9 +323,24 @@ QUERN_DEVICE void take_tails(const PointwiseParams& p, Index begin, Index end) {
   }
 }
 
+// Few vectors take little longer than their code is fetched: theirs is short, and laid in front.
+QUERN_DEVICE void pointwise_of_one(const PointwiseParams& p) {
+  const Index begin = static_cast<Index>(block_index(0)) * p.threads, at = begin + thread_index();
+  const Index vectors = static_cast<Index>(p.vectors);
+  if (laid_first(is_whole(p, at, vectors))) {
+    Operands<kWidth> held;
+    const Vector v = vector_at(p, at);
+    take_all(p, v, held);
+    formulas::compute(p, v, held);
+  } else if constexpr (kTail) {
+    take_tails(p, begin, begin + p.threads < vectors ? begin + p.threads : vectors);
+  }
+}
+
 QUERN_DEVICE void pointwise(const PointwiseParams& p) {
+  if (laid_first(p.single != 0)) return pointwise_of_one(p);
   const Index vectors = static_cast<Index>(p.vectors), tile = static_cast<Index>(p.tile);
-  const int threads = static_cast<int>(p.threads);
+  const int threads = p.threads;
   const Index step = static_cast<Index>(block_count(0)) * tile;
   QUERN_ROLLED for (Index begin = block_index(0) * tile; begin < vectors; begin += step) {
     const Index end = begin + tile < vectors ? begin + tile : vectors;

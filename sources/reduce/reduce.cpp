@@ -324,6 +324,8 @@ class Reader {
         p.pieces * (rows          ? (p.rows + together - 1) / together
                     : p.rows == 0 ? 0
                                   : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
+    p.brief = rows && p.aligned != 0 && reduced_.count == 1 && kept_.count <= 1 && p.pieces == 1 &&
+              problem_.units <= problem_.sms;
     for (int i = 0; i < kept_.count; ++i) {
       q::KeptDim& to = p.kept[i];
       to = {divisor(static_cast<std::int32_t>(std::max<std::int64_t>(kept_[i].extent, 1))), kept_[i].x, kept_[i].y, {}};

@@ -3,8 +3,9 @@
     PYTHONPATH=build/python python3 tests/bench/element_peers.py [--only WORD] [--random N --seed S] [--json FILE]
 
 Needs PyTorch, and an NVIDIA GPU unless --host is given: then small problems are held against PyTorch's results on the
-CPU and nothing is timed. Columns: quern as a call out of a flushed L2 and in a graph of 20 calls, in microseconds; the
-faster of PyTorch's two as a call, how many times as fast quern is; the same of graphs; TB/s of what is moved at least.
+CPU and nothing is timed. Columns: quern as a call out of a flushed L2, in a graph of 20 calls and in one of
+programmatic launches, in microseconds; the faster of PyTorch's two as a call, how many times as fast quern is; the same
+of graphs; TB/s of what is moved at least.
 With --random N problems of real models' shapes are drawn, and their distribution is told; --join FILE... tells that of
 what several processes wrote with --json. --first: first calls of kernels, with an empty cache.
 
@@ -38,7 +39,7 @@ from element_works import (
     reduced,
 )
 from quern import Context
-from works import Place, Work, add_options, distribution, finish, run_all
+from works import COLUMNS, Place, Work, add_options, distribution, finish, run_all
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
@@ -340,7 +341,7 @@ def main() -> None:
     if options.first:
         return first_calls()
     context = Context("host" if options.host else "cuda:0")
-    print(f"{context.device.name}: us of quern's call and graph; PyTorch's call, x as fast; its graph, x as fast")
+    print(f"{context.device.name}: {COLUMNS}")
     if options.random:
         seed = int(time.time()) if options.seed is None else options.seed
         rows = run_all(drawn(context, place, random.Random(seed), options.random), options, context)

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import torch
 from quern import Context
-from works import Place, Work, add_options, distribution, far, finish, run_all
+from works import COLUMNS, Place, Work, add_options, distribution, far, finish, run_all
 
 
 def scatters(context: Context, place: Place) -> Iterator[Work]:
@@ -292,7 +292,7 @@ def main() -> None:
     torch.manual_seed(torch.seed() % 2**31)
     context = Context("host" if options.host else "cuda:0")
     place = Place("cpu" if options.host else "cuda", options.host)
-    print(f"{context.device.name}: us of quern's call and graph; PyTorch's call, x as fast; its graph, x as fast")
+    print(f"{context.device.name}: {COLUMNS}")
     families = (scatters, sorts, histograms, convolutions, general_convolutions, suppressions)
     rows = run_all(
         (work for family in families for work in family(context, place)),

@@ -152,10 +152,41 @@ QUERN_DEVICE void join_team(State& state, [[maybe_unused]] State* shared) {
   }
 }
 
+// Few rows take little longer than their code is fetched: theirs is short, and laid in front.
+QUERN_DEVICE void reduce_brief(const ReduceParams& p, State* shared) {
+  const i32 own = thread_index() % kTeam, row = block_index(0) * kTeams + thread_index() / kTeam;
+  const bool there = row < p.rows;
+  const KeptDim& dim = p.kept[0];
+  State state = State::none();
+  const Element* x = static_cast<const Element*>(p.x) + row * dim.x;
+  const Element* y = kHasY ? static_cast<const Element*>(p.y) + row * dim.y : nullptr;
+  const i32 end = there ? p.length : 0;
+  QUERN_ROLLED for (i32 number = own; number < end; number += kAtOnce * kTeam) {
+    Loaded loaded[kAtOnce];
+    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+      const i32 at = number + i * kTeam;
+      if (at >= end) continue;
+      loaded[i].x = load_whole(x + at * kVector);
+      if constexpr (kHasY) loaded[i].y = load_whole(y + at * kVector);
+    }
+    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+      const i32 at = number + i * kTeam;
+      if (at < end) take_loaded(p, loaded[i], static_cast<i64>(at) * kVector, state);
+    }
+  }
+  join_team(state, shared);
+  RowPlace place{};
+  QUERN_UNROLL for (int i = 0; i < kReduceResults; ++i) place.out[i] = row * dim.out[i];
+  if (there && own == 0) store_results(p, place, state);
+}
+
 QUERN_CALLED i64 quotient(i64 n, i64 by) { return n / by; }
 
 QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
   QUERN_SHARED(State, shared, kTeam > kWarp ? kThreads / kWarp : 1);
+  if constexpr (kVector > 1 && !kSegments) {
+    if (laid_first(p.brief != 0)) return reduce_brief(p, shared);
+  }
   const i32 own = thread_index() % kTeam, team = thread_index() / kTeam;
   const i64 units = static_cast<i64>(p.rows) * p.pieces;
   // All threads of a block go through the same rounds.
