@@ -295,7 +295,8 @@ void run_rows(const Request& request, const Rows& rows, const Runtime& runtime, 
   }
   for (std::size_t i = rows.count; i < at(rows.shape.parts); ++i) p.parts[i].first_tile = p.tiles;
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
-  p.single = rows.count == 1 && !rows.parts[0].filled && p.tile == kThreads && p.tiles <= most ? 1 : 0;
+  p.single = p.tile == kThreads && p.tiles <= most ? 1 : 0;
+  for (std::size_t i = 0; i < rows.count; ++i) p.single = rows.parts[i].filled ? 0 : p.single;
   ops::launch(runtime, *kernel, launch_of(args, std::min<std::int64_t>(p.tiles, most)), "launching copy", p);
 }
 

@@ -32,7 +32,7 @@ struct CopyPart {
 struct CopyParams {
   i64 tiles;   // of all parts
   i32 tile;    // vectors that a block takes at a time
-  i32 single;  // of one part, which is not filled, each thread of the grid has one vector at most
+  i32 single;  // no part is filled, and each thread of the grid has one vector at most
   u64 fill;    // an element's bits
   CopyPart parts[kCopyParts];
 };

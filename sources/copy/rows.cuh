@@ -131,8 +131,8 @@ QUERN_DEVICE void copy_tile(const RowsParams& p, const CopyPart& part, i64 tile)
 }
 
 // Few vectors take little longer than their code is fetched: theirs is short, and laid in front.
-QUERN_DEVICE void copy_one(const CopyPart& part) {
-  const Index at = static_cast<Index>(block_index(0)) * kThreads + thread_index();
+QUERN_DEVICE void copy_one(const CopyPart& part, i32 tile) {
+  const Index at = static_cast<Index>(tile) * kThreads + thread_index();
   if (at >= static_cast<Index>(part.vectors)) return;
   const Vector v = vector_at(part, at);
   if (laid_first(v.whole)) {
@@ -142,12 +142,19 @@ QUERN_DEVICE void copy_one(const CopyPart& part) {
   }
 }
 
+QUERN_DEVICE const CopyPart& part_of(const RowsParams& p, i64 tile) {
+  int part = 0;
+  QUERN_UNROLL for (int i = 1; i < kParts; ++i) part = tile >= p.parts[i].first_tile ? i : part;
+  return p.parts[part];
+}
+
 QUERN_DEVICE void copy_rows(const RowsParams& p) {
-  if (kParts == 1 && laid_first(p.single != 0)) return copy_one(p.parts[0]);
+  if (laid_first(p.single != 0)) {
+    const CopyPart& part = part_of(p, block_index(0));
+    return copy_one(part, block_index(0) - static_cast<i32>(part.first_tile));
+  }
   QUERN_ROLLED for (i64 tile = block_index(0); tile < p.tiles; tile += block_count(0)) {
-    int part = 0;
-    QUERN_UNROLL for (int i = 1; i < kParts; ++i) part = tile >= p.parts[i].first_tile ? i : part;
-    copy_tile(p, p.parts[part], tile);
+    copy_tile(p, part_of(p, tile), tile);
   }
 }
 

@@ -143,6 +143,7 @@ Problem read_problem(const quern_gather_args& args, const Runtime& runtime, bool
                     (args.flags & QUERN_GATHER_HAS_PADDING) != 0,
                     static_cast<std::int32_t>(chunks * count),
                     kThreads,
+                    0,
                     divisor(static_cast<std::int32_t>(chunks)),
                     scale};
   problem.count = count;
@@ -186,6 +187,7 @@ void run(const Runtime& runtime, const quern_gather_args& args) {
   const std::int64_t at_once = std::int64_t{problem.sms} * kBlocksPerSm * kThreads;
   problem.params.tile *= problem.params.chunks_all > 4 * at_once ? q::kGatherAtOnce : 1;
   const std::int64_t tiles = (std::int64_t{problem.params.chunks_all} + problem.params.tile - 1) / problem.params.tile;
+  problem.params.single = problem.params.tile == kThreads && tiles <= problem.most_blocks ? 1 : 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, problem.most_blocks));
   launch.block[0] = kThreads;
