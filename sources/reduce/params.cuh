@@ -31,7 +31,6 @@ struct ReduceParams {
   const void* y;
   void* out[kReduceResults];
   void* partial;  // [rows, pieces] states
-  u32* counters;  // of pieces that are there: of each row, by columns of each block's; null: others join them
   // By rows the innermost reduced dimension is a segment of a row; `run` are its elements, `steps` the vectors that it
   // is taken in, the segments together having `length` of these. By columns length counts what is reduced.
   i64 run;
@@ -40,7 +39,7 @@ struct ReduceParams {
   i32 length;
   i32 piece, pieces;  // of length, each but the last; and how many there are
   i32 kept_dims, reduced_dims;
-  i32 brief;    // by rows: few, of whole vectors, that lie evenly, and as many blocks as they need
+  i32 brief;    // by rows: they are of whole vectors and lie evenly, and there are as many blocks as they need
   i32 aligned;  // all vectors are: by columns y's too, by rows at both ends of every segment
   f32 count;    // elements of a row
   KeptDim kept[kReduceDims];

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kFewColumns = 16;
 // Rows that are longer are cut into pieces of no fewer than so many vectors (by columns: elements), in steps of what a
 // block takes at once.
-constexpr std::int64_t kWholeRow = 4096, kRowPiece = 2048, kMostRowPieces = 4096, kRowStep = 1024;
+constexpr std::int64_t kWholeRow = 4096, kRowPiece = 1024, kMostRowPieces = 4096, kRowStep = 1024;
 constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32,
                        kLongColumn = 8192, kLongColumnPiece = 512;
 constexpr int kMostAcross = 32;  // threads beside each other,
@@ -282,7 +282,8 @@ class Reader {
     p.rows = static_cast<std::int32_t>(kept_.product());
     p.kept_dims = kept_.count, p.reduced_dims = reduced_.count;
     shape.vectors = by_vectors(reduced_, vector);
-    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 &&
+    // Where nothing is joined, each thread takes an element.
+    if (!shape.vectors && elements != 1 && kept_.count > 0 && kept_[0].x == 1 &&
         (kept_[0].extent >= kFewColumns || lie_in_vectors(kept_[0].extent, vector)))
       shape.way = Way::columns;
     shape.segments = reduced_.count > 1;
@@ -325,7 +326,7 @@ class Reader {
                     : p.rows == 0 ? 0
                                   : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
     p.brief = rows && p.aligned != 0 && reduced_.count == 1 && kept_.count <= 1 && p.pieces == 1 &&
-              problem_.units <= problem_.sms;
+              (args_.max_sms == 0 || problem_.units <= problem_.sms) && p.rows <= kMost - q::kReduceThreads;
     for (int i = 0; i < kept_.count; ++i) {
       q::KeptDim& to = p.kept[i];
       to = {divisor(static_cast<std::int32_t>(std::max<std::int64_t>(kept_[i].extent, 1))), kept_[i].x, kept_[i].y, {}};
@@ -371,14 +372,6 @@ const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const q
   return kernel_for(runtime, to_spec(shape, runtime.driver->device().limits.target), args.flags, args.stream);
 }
 
-// Whether the last block of a row joins its pieces: where there are counters for all rows, by columns for each block's,
-// and no more pieces than a thread joins, as a block has many columns.
-bool joins_at_once(const Problem& problem) {
-  const q::ReduceParams& p = problem.params;
-  if (problem.shape.way == Way::rows) return p.rows <= kCounters;
-  return p.pieces <= q::kFewPieces && problem.units / p.pieces <= kCounters;
-}
-
 void launch_units(const Runtime& runtime, const jit::Kernel& kernel, const Shape& shape, std::int64_t units,
                   const quern_reduce_args& args, Problem& problem, bool later) {
   const std::int64_t room = std::int64_t{problem.sms} * blocks_per_sm(shape);
@@ -405,17 +398,13 @@ std::uint64_t workspace(const Runtime& runtime, const quern_reduce_args& args) {
 void prepare(const Runtime& runtime, const quern_reduce_args& args) {
   const Problem problem = read_problem(args, runtime, true);
   kernel_of(problem.shape, runtime, args);
-  if (problem.params.pieces > 1 && !joins_at_once(problem)) kernel_of(joining(problem.shape), runtime, args);
+  if (problem.params.pieces > 1) kernel_of(joining(problem.shape), runtime, args);
 }
 
 void run(const Runtime& runtime, const quern_reduce_args& args) {
   Problem problem = read_problem(args, runtime, false);
-  bool cut = problem.params.pieces > 1;
-  if (cut) {
-    const Workspace space = read_workspace(args.workspace, args.workspace_size, problem.workspace());
-    problem.params.partial = space.scratch;
-    if (joins_at_once(problem)) problem.params.counters = space.counters, cut = false;
-  }
+  const bool cut = problem.params.pieces > 1;
+  if (cut) problem.params.partial = read_workspace(args.workspace, args.workspace_size, problem.workspace()).scratch;
   const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
   const Shape join = joining(problem.shape);
   const jit::Kernel* joiner = cut ? kernel_of(join, runtime, args) : nullptr;

@@ -3,7 +3,6 @@
 // shuffles, the warps one after the other.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/kernels/elements.cuh"
-#include "reduce/kernels/pieces.cuh"
 
 namespace q {
 
@@ -88,27 +87,14 @@ struct Unit {
   RowPlace place;
   i32 of, column, piece;  // column: the block's first
 };
-QUERN_DEVICE void store_column_results(const ReduceParams& p, const Unit& unit, i32 column, const State& all) {
-  RowPlace at = unit.place;
-  QUERN_UNROLL for (int r = 0; r < kReduceResults; ++r) at.out[r] += column * p.kept[0].out[r];
-  store_results(p, at, all);
-}
-QUERN_DEVICE i64 row_of(const ReduceParams& p, const Unit& unit, i32 column) {
-  return static_cast<i64>(unit.of) * p.kept[0].extent.value + column;
-}
 QUERN_DEVICE void store_column(const ReduceParams& p, const Unit& unit, i32 column, const State& all) {
   if (p.pieces == 1) {
-    store_column_results(p, unit, column, all);
+    RowPlace at = unit.place;
+    QUERN_UNROLL for (int r = 0; r < kReduceResults; ++r) at.out[r] += column * p.kept[0].out[r];
+    store_results(p, at, all);
   } else {
-    static_cast<State*>(p.partial)[row_of(p, unit, column) * p.pieces + unit.piece] = all;
-  }
-}
-
-// A block's columns, of few pieces.
-QUERN_DEVICE void finish_columns(const ReduceParams& p, const Unit& unit) {
-  const i32 left = p.kept[0].extent.value - unit.column;
-  QUERN_ROLLED for (i32 column = thread_index(); column < kColumns && column < left; column += kReduceThreads) {
-    store_column_results(p, unit, unit.column + column, join_few(p, row_of(p, unit, unit.column + column)));
+    const i64 row = static_cast<i64>(unit.of) * p.kept[0].extent.value + column;
+    static_cast<State*>(p.partial)[row * p.pieces + unit.piece] = all;
   }
 }
 
@@ -164,9 +150,7 @@ QUERN_DEVICE void reduce_columns(const ReduceParams& p) {
     QUERN_UNROLL for (int i = 0; i < kVector; ++i) states[i] = State::none();
     const i32 first = piece * p.piece, end = p.length - first < p.piece ? p.length : first + p.piece;
     take_columns(p, c, first + down, end, states);
-    const Unit own{place, of, column - across * kVector, piece};
-    join_columns(p, own, states, shared);
-    if (p.counters != nullptr && arrived_last(p, p.counters + block)) finish_columns(p, own);
+    join_columns(p, {place, of, column - across * kVector, piece}, states, shared);
   }
 }
 

@@ -3,7 +3,6 @@
 // at or before their first element, of which those at the two ends are not whole.
 // SPDX-License-Identifier: Apache-2.0
 #include "reduce/kernels/elements.cuh"
-#include "reduce/kernels/pieces.cuh"
 
 namespace q {
 
@@ -152,8 +151,10 @@ QUERN_DEVICE void join_team(State& state, [[maybe_unused]] State* shared) {
   }
 }
 
-// Few rows take little longer than their code is fetched: theirs is short, and laid in front.
+// Rows that lie evenly, by code of their own: few take little longer than their code is fetched.
 QUERN_DEVICE void reduce_brief(const ReduceParams& p, State* shared) {
+  constexpr int kBrief =
+      kTeam < kThreads && kAtOnce == 4 && !kHasY ? 8 : kAtOnce;  // what the longest rows of a team have
   const i32 own = thread_index() % kTeam, row = block_index(0) * kTeams + thread_index() / kTeam;
   const bool there = row < p.rows;
   const KeptDim& dim = p.kept[0];
@@ -161,15 +162,15 @@ QUERN_DEVICE void reduce_brief(const ReduceParams& p, State* shared) {
   const Element* x = static_cast<const Element*>(p.x) + row * dim.x;
   const Element* y = kHasY ? static_cast<const Element*>(p.y) + row * dim.y : nullptr;
   const i32 end = there ? p.length : 0;
-  QUERN_ROLLED for (i32 number = own; number < end; number += kAtOnce * kTeam) {
-    Loaded loaded[kAtOnce];
-    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+  QUERN_ROLLED for (i32 number = own; number < end; number += kBrief * kTeam) {
+    Loaded loaded[kBrief];
+    QUERN_UNROLL for (int i = 0; i < kBrief; ++i) {
       const i32 at = number + i * kTeam;
       if (at >= end) continue;
       loaded[i].x = load_whole(x + at * kVector);
       if constexpr (kHasY) loaded[i].y = load_whole(y + at * kVector);
     }
-    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+    QUERN_UNROLL for (int i = 0; i < kBrief; ++i) {
       const i32 at = number + i * kTeam;
       if (at < end) take_loaded(p, loaded[i], static_cast<i64>(at) * kVector, state);
     }
@@ -211,18 +212,20 @@ QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
       continue;
     }
     if (there && own == 0) static_cast<State*>(p.partial)[unit] = state;
-    if constexpr (kTeam == kThreads) {
-      if (p.counters != nullptr && arrived_last(p, p.counters + row)) finish_row(p, row, place, shared);
-    }
   }
 }
 
+// The pieces of a row, whose states lie side by side: a thread takes few of them, a warp more and a block many; each
+// thread some, and then thread by thread.
 QUERN_DEVICE void join_pieces(const ReduceParams& p) {
   QUERN_SHARED(State, shared, kThreads / kWarp);
+  const State* partial = static_cast<const State*>(p.partial);
   if (p.pieces <= kFewPieces) {
     QUERN_ROLLED for (i64 row = static_cast<i64>(block_index(0)) * kThreads + thread_index(); row < p.rows;
                       row += static_cast<i64>(block_count(0)) * kThreads) {
-      store_results(p, place_of_row(p, static_cast<i32>(row), 0), join_few(p, row));
+      State state = partial[row * p.pieces];
+      QUERN_FOUR_AT_ONCE for (i32 piece = 1; piece < p.pieces; ++piece) state.join(partial[row * p.pieces + piece]);
+      store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
     }
     return;
   }
@@ -233,8 +236,20 @@ QUERN_DEVICE void join_pieces(const ReduceParams& p) {
                     round += static_cast<i64>(block_count(0)) * teams) {
     const i64 row = round + team;
     State state = State::none();
-    if (row < p.rows) state = join_own(p, row, own, threads);
-    if (whole) join_warps(state, shared);
+    if (row < p.rows) {
+      QUERN_FOUR_AT_ONCE for (i32 piece = own; piece < p.pieces; piece += threads) {
+        state.join(partial[row * p.pieces + piece]);
+      }
+    }
+    join_lanes<kWarp>(state);
+    if (whole) {
+      if (lane() == 0) shared[warp()] = state;
+      sync_block();
+      if (thread_index() == 0) {
+        QUERN_ROLLED for (int w = 1; w < kThreads / kWarp; ++w) state.join(shared[w]);
+      }
+      sync_block();
+    }
     if (row < p.rows && own == 0) store_results(p, place_of_row(p, static_cast<i32>(row), 0), state);
   }
 }
