@@ -256,11 +256,22 @@ q::CopyPart params_of(const Request& request, const Part& part, const Shape& sha
     const q::Divisor by = divisor(static_cast<std::int32_t>(value));
     p.extents[d].multiplier = by.multiplier, p.extents[d].shift = by.shift;
   }
-  p.inner = w.shape[0];
   p.vectors = part.vectors * part.rows;
-  const auto along = [](std::int64_t stride) { return stride == 1 ? 0 : stride == 0 ? 1 : 2; };
-  p.from_along = along(w.strides[1][0]), p.to_along = along(w.strides[0][0]);
+  p.whole = w.shape[0] / shape.width;
+  p.left = static_cast<std::int32_t>(w.shape[0] % shape.width);
+  p.repeated = w.strides[1][0] == 0 ? 1 : 0;
   return p;
+}
+
+// Whether anything is read more than once.
+bool repeats(const Rows& rows) {
+  for (std::size_t i = 0; i < rows.count; ++i) {
+    const Walk& w = rows.parts[i].walk;
+    for (int d = 0; d < w.rank; ++d) {
+      if (!rows.parts[i].filled && w.strides[1][at(d)] == 0 && w.shape[at(d)] > 1) return true;
+    }
+  }
+  return false;
 }
 
 void run_rows(const Request& request, const Rows& rows, const Runtime& runtime, const quern_copy_args& args) {
@@ -272,15 +283,20 @@ void run_rows(const Request& request, const Rows& rows, const Runtime& runtime, 
     p.parts[i] = params_of(request, rows.parts[i], rows.shape);
     vectors += p.parts[i].vectors;
   }
-  // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread.
+  // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread, but where 16 bytes
+  // are read and written each time: blocks that come and go spread these better.
   const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
-  p.tile = std::clamp<std::int64_t>(vectors / threads_at_once, 1, steps(rows.shape)) * kThreads;
+  const bool plain = rows.shape.width * std::min(request.from_bytes, request.to_bytes) == 16 && !repeats(rows);
+  const std::int64_t most_each = plain ? 1 : steps(rows.shape);
+  p.tile = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors / threads_at_once, 1, most_each)) * kThreads;
   for (std::size_t i = 0; i < rows.count; ++i) {
     p.parts[i].first_tile = p.tiles;
     p.tiles += (p.parts[i].vectors + p.tile - 1) / p.tile;
   }
   for (std::size_t i = rows.count; i < at(rows.shape.parts); ++i) p.parts[i].first_tile = p.tiles;
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
+  p.single = p.tile == kThreads && p.tiles <= most ? 1 : 0;
+  for (std::size_t i = 0; i < rows.count; ++i) p.single = rows.parts[i].filled ? 0 : p.single;
   ops::launch(runtime, *kernel, launch_of(args, std::min<std::int64_t>(p.tiles, most)), "launching copy", p);
 }
 

@@ -14,24 +14,26 @@ struct CopyExtent {
   u32 multiplier, shift;
 };
 
-// Strides in bytes, the innermost dimension first, which counts elements; of the extents it is in vectors, and the
-// outermost is not needed.
+// What every block needs comes first: arguments are fetched line by line. Strides in bytes, the innermost dimension
+// first, which counts elements; of the extents it is in vectors, and the outermost is not needed.
 struct CopyPart {
   const u8* from;  // null: filled
   u8* to;
+  i64 vectors;     // in all
+  i64 whole;       // along the innermost dimension, of full width
+  i64 first_tile;  // tiles of the parts before this one
+  i32 repeated;    // one element is read for all along the innermost dimension
+  i32 left;        // elements along it behind the last whole vector
   i64 from_strides[kCopyDimensions], to_strides[kCopyDimensions];
   CopyExtent extents[kCopyDimensions - 1];
-  i64 inner;                 // elements along the innermost dimension
-  i64 vectors;               // in all
-  i64 first_tile;            // tiles of the parts before this one
-  i32 from_along, to_along;  // enum Along
 };
 
 // As many parts as the kernel is made for are passed.
 struct CopyParams {
-  i64 tiles;  // of all parts
-  i64 tile;   // vectors that a block takes at a time
-  u64 fill;   // an element's bits
+  i64 tiles;   // of all parts
+  i32 tile;    // vectors that a block takes at a time
+  i32 single;  // no part is filled, and each thread of the grid has one vector at most
+  u64 fill;    // an element's bits
   CopyPart parts[kCopyParts];
 };
 

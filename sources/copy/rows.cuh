@@ -1,6 +1,6 @@
 // Strided copies of up to `kParts` parts, bound by memory: each thread takes `kWidth` elements that lie side by side in
 // what is written, and has several such vectors on their way. What is read lies side by side too, or is one element for
-// all of them; else elements are taken one by one.
+// all of them; else elements are taken one by one, as are those behind the last whole vector of a row.
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/convert.cuh"
 #include "copy/params.cuh"
@@ -18,21 +18,20 @@ QUERN_DEVICE i32 divided(i32 n, const CopyExtent& by) {
 }
 #endif
 
-enum Along : i32 { kEach = 0, kSame = 1, kAny = 2 };
-
 struct RowsParams {
-  i64 tiles, tile;
+  i64 tiles;
+  i32 tile, single;
   u64 fill;
   CopyPart parts[kParts];
 };
 
 struct Vector {
   i64 from, to;  // bytes
-  int count;
+  bool whole;
 };
 
 QUERN_DEVICE Vector vector_at(const CopyPart& part, Index number) {
-  Vector v{0, 0, kWidth};
+  Vector v{0, 0, true};
   Index rest = number;
   QUERN_UNROLL for (int d = 0; d < kRank; ++d) {
     Index at = rest;
@@ -41,12 +40,13 @@ QUERN_DEVICE Vector vector_at(const CopyPart& part, Index number) {
       at -= rest * static_cast<Index>(part.extents[d].value);
     }
     if (d == 0 && kWidth > 1) {
-      const Index left = static_cast<Index>(part.inner) - at * kWidth;
-      v.count = left < kWidth ? static_cast<int>(left) : kWidth;
+      v.whole = at < static_cast<Index>(part.whole);
+      v.from += part.repeated ? 0 : static_cast<i64>(at) * (kWidth * static_cast<int>(sizeof(From)));
+      v.to += static_cast<i64>(at) * (kWidth * static_cast<int>(sizeof(To)));
+    } else {
+      v.from += static_cast<Index>(part.from_strides[d]) * static_cast<i64>(at);
+      v.to += static_cast<Index>(part.to_strides[d]) * static_cast<i64>(at);
     }
-    const i64 elements = d == 0 ? static_cast<i64>(at) * kWidth : static_cast<i64>(at);
-    v.from += static_cast<Index>(part.from_strides[d]) * elements;
-    v.to += static_cast<Index>(part.to_strides[d]) * elements;
   }
   return v;
 }
@@ -75,23 +75,18 @@ QUERN_DEVICE u64 bits_of_one(const u8* at) {
   }
 }
 
-// Whether a vector goes by one access on either side. The library has single elements taken where what is read is
-// neither side by side nor the same, and where what is written is not side by side.
-QUERN_DEVICE bool is_whole(const CopyPart& part, const Vector& v) {
-  return kWidth == 1 || (v.count == kWidth && part.from_along != kAny && part.to_along == kEach);
-}
-
 QUERN_DEVICE Elements<From, kWidth> take(const CopyPart& part, const Vector& v) {
   const u8* at = part.from + v.from;
-  if (kWidth > 1 && part.from_along == kSame) return repeated<From>(bits_of_one<From>(at));
+  if (kWidth > 1 && part.repeated) return repeated<From>(bits_of_one<From>(at));
   return load_elements<From, kWidth, true>(at);
 }
 
 // What is left at the end of a row.
 QUERN_DEVICE void copy_singly(const CopyPart& part, const Vector& v) {
-  QUERN_ROLLED for (int i = 0; i < v.count; ++i) {
-    const Elements<From, 1> one = load_elements<From, 1>(part.from + v.from + i * part.from_strides[0]);
-    store_elements<To, 1>(part.to + v.to + i * part.to_strides[0], converted<From, To>(one));
+  const int step = part.repeated ? 0 : static_cast<int>(sizeof(From));
+  QUERN_ROLLED for (int i = 0; i < part.left; ++i) {
+    const Elements<From, 1> one = load_elements<From, 1>(part.from + v.from + i * step);
+    store_elements<To, 1>(part.to + v.to + i * static_cast<int>(sizeof(To)), converted<From, To>(one));
   }
 }
 
@@ -99,14 +94,14 @@ QUERN_DEVICE void fill_tile(const CopyPart& part, u64 bits, Index begin, Index e
   const Elements<To, kWidth> same = repeated<To>(bits);
   QUERN_ROLLED for (Index at = begin + thread_index(); at < end; at += kThreads) {
     const Vector v = vector_at(part, at);
-    if (is_whole(part, v)) {
+    if (v.whole) {
       store_elements<To, kWidth>(part.to + v.to, same);
       continue;
     }
     Elements<To, 1> one;
     QUERN_UNROLL for (int i = 0; i < static_cast<int>(sizeof(one.words) / 4); ++i) one.words[i] = same.words[i];
-    QUERN_ROLLED for (int i = 0; i < v.count; ++i) {
-      store_elements<To, 1>(part.to + v.to + i * part.to_strides[0], one);
+    QUERN_ROLLED for (int i = 0; i < part.left; ++i) {
+      store_elements<To, 1>(part.to + v.to + i * static_cast<int>(sizeof(To)), one);
     }
   }
 }
@@ -118,27 +113,48 @@ QUERN_DEVICE void copy_tile(const RowsParams& p, const CopyPart& part, i64 tile)
   Elements<From, kWidth> held[kSteps];
   QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
     const Index at = begin + j * kThreads + thread_index();
-    if (at >= end) continue;
     const Vector v = vector_at(part, at);
-    if (is_whole(part, v)) held[j] = take(part, v);
+    if (at < end && v.whole) held[j] = take(part, v);
   }
+  bool all = true;
   QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
     const Index at = begin + j * kThreads + thread_index();
-    if (at >= end) continue;
     const Vector v = vector_at(part, at);
-    if (laid_first(is_whole(part, v))) {
-      store_elements<To, kWidth>(part.to + v.to, converted<From, To>(held[j]));
-    } else {
-      copy_singly(part, v);
-    }
+    if (at < end && v.whole) store_elements<To, kWidth>(part.to + v.to, converted<From, To>(held[j]));
+    all = all && (at >= end || v.whole);
+  }
+  if (kWidth == 1 || all) return;
+  QUERN_ROLLED for (Index at = begin + thread_index(); at < end; at += kThreads) {
+    const Vector v = vector_at(part, at);
+    if (!v.whole) copy_singly(part, v);
   }
 }
 
+// Few vectors take little longer than their code is fetched: theirs is short, and laid in front.
+QUERN_DEVICE void copy_one(const CopyPart& part, i32 tile) {
+  const Index at = static_cast<Index>(tile) * kThreads + thread_index();
+  if (at >= static_cast<Index>(part.vectors)) return;
+  const Vector v = vector_at(part, at);
+  if (laid_first(v.whole)) {
+    store_elements<To, kWidth>(part.to + v.to, converted<From, To>(take(part, v)));
+  } else {
+    copy_singly(part, v);
+  }
+}
+
+QUERN_DEVICE const CopyPart& part_of(const RowsParams& p, i64 tile) {
+  int part = 0;
+  QUERN_UNROLL for (int i = 1; i < kParts; ++i) part = tile >= p.parts[i].first_tile ? i : part;
+  return p.parts[part];
+}
+
 QUERN_DEVICE void copy_rows(const RowsParams& p) {
+  if (laid_first(p.single != 0)) {
+    const CopyPart& part = part_of(p, block_index(0));
+    return copy_one(part, block_index(0) - static_cast<i32>(part.first_tile));
+  }
   QUERN_ROLLED for (i64 tile = block_index(0); tile < p.tiles; tile += block_count(0)) {
-    int part = 0;
-    QUERN_UNROLL for (int i = 1; i < kParts; ++i) part = tile >= p.parts[i].first_tile ? i : part;
-    copy_tile(p, p.parts[part], tile);
+    copy_tile(p, part_of(p, tile), tile);
   }
 }
 

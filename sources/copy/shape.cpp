@@ -39,7 +39,7 @@ bool is_bits(Dtype dtype) {
 
 int steps(const Shape& shape) {
   const std::int64_t words = (shape.width * bytes_of(shape.from) + 3) / 4;
-  return words >= 4 ? 1 : words >= 2 ? 2 : 4;
+  return words >= 2 ? 2 : 4;
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }

@@ -86,7 +86,7 @@ struct Problem {
   q::GatherParams params;
   std::int64_t count;
   bool shard;
-  int most_blocks;
+  int sms, most_blocks;
 };
 
 constexpr bool is_float(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::f32; }
@@ -142,10 +142,13 @@ Problem read_problem(const quern_gather_args& args, const Runtime& runtime, bool
                     args.padding,
                     (args.flags & QUERN_GATHER_HAS_PADDING) != 0,
                     static_cast<std::int32_t>(chunks * count),
+                    kThreads,
+                    0,
                     divisor(static_cast<std::int32_t>(chunks)),
                     scale};
   problem.count = count;
   problem.shard = (args.flags & QUERN_GATHER_SHARD) != 0;
+  problem.sms = call.sms;
   problem.most_blocks = args.max_sms > 0 ? call.sms * kBlocksPerSm : INT32_MAX;
   return problem;
 }
@@ -180,8 +183,11 @@ void run(const Runtime& runtime, const quern_gather_args& args) {
   const jit::Kernel* kernel = kernel_of(problem, runtime, args);
   if (problem.params.chunks_all == 0) return;
   if (!problem.shard) check_indices(runtime, args, [&](IndexList& list) { list_ids(problem, &list); });
-  constexpr std::int64_t kTile = std::int64_t{kThreads} * q::kGatherAtOnce;
-  const std::int64_t tiles = (problem.params.chunks_all + kTile - 1) / kTile;
+  // Few chunks are spread over all multiprocessors; of many a thread takes several, as blocks do not start that fast.
+  const std::int64_t at_once = std::int64_t{problem.sms} * kBlocksPerSm * kThreads;
+  problem.params.tile *= problem.params.chunks_all > 4 * at_once ? q::kGatherAtOnce : 1;
+  const std::int64_t tiles = (std::int64_t{problem.params.chunks_all} + problem.params.tile - 1) / problem.params.tile;
+  problem.params.single = problem.params.tile == kThreads && tiles <= problem.most_blocks ? 1 : 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, problem.most_blocks));
   launch.block[0] = kThreads;

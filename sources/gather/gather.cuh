@@ -39,19 +39,29 @@ QUERN_DEVICE void store_chunk(const GatherParams& p, i32 row, i32 chunk, const L
   store_packed<To, kWidth>(to, stored_of<From>(loaded, p.scale));
 }
 
+// Few chunks take little longer than their code is fetched: theirs is short, and laid in front.
+QUERN_DEVICE void gather_one(const GatherParams& p) {
+  const i32 at = block_index(0) * kThreads + thread_index();
+  if (at >= p.chunks_all) return;
+  const i32 row = at / p.chunks, chunk = at - row * p.chunks.value;
+  store_chunk(p, row, chunk, load_chunk(p, integer_at(p.ids, row), chunk));
+}
+
 QUERN_DEVICE void gather(const GatherParams& p) {
-  constexpr i64 kTile = kThreads * kGatherAtOnce;
-  QUERN_ROLLED for (i64 begin = block_index(0) * kTile; begin < p.chunks_all; begin += block_count(0) * kTile) {
+  if (laid_first(p.single != 0)) return gather_one(p);
+  const i64 step = static_cast<i64>(block_count(0)) * p.tile;
+  QUERN_ROLLED for (i64 begin = static_cast<i64>(block_index(0)) * p.tile; begin < p.chunks_all; begin += step) {
+    const i64 end = begin + p.tile < p.chunks_all ? begin + p.tile : p.chunks_all;
     Loaded held[kGatherAtOnce];
     QUERN_UNROLL for (int j = 0; j < kGatherAtOnce; ++j) {
       const i64 at = begin + j * kThreads + thread_index();
-      if (at >= p.chunks_all) continue;
+      if (at >= end) continue;
       const i32 row = static_cast<i32>(at) / p.chunks;
       held[j] = load_chunk(p, integer_at(p.ids, row), static_cast<i32>(at) - row * p.chunks.value);
     }
     QUERN_UNROLL for (int j = 0; j < kGatherAtOnce; ++j) {
       const i64 at = begin + j * kThreads + thread_index();
-      if (at >= p.chunks_all) continue;
+      if (at >= end) continue;
       const i32 row = static_cast<i32>(at) / p.chunks;
       store_chunk(p, row, static_cast<i32>(at) - row * p.chunks.value, held[j]);
     }

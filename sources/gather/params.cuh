@@ -7,7 +7,7 @@
 
 namespace q {
 
-inline constexpr i32 kGatherAtOnce = 1;  // chunks that a thread has on their way
+inline constexpr i32 kGatherAtOnce = 2;  // chunks that a thread has on their way at most
 
 struct GatherParams {
   const u8* table;
@@ -18,6 +18,8 @@ struct GatherParams {
   i64 padding;
   i32 pads;        // `padding` counts
   i32 chunks_all;  // of all results
+  i32 tile;        // of a block
+  i32 single;      // each thread of the grid has one at most
   Divisor chunks;  // of a row
   f32 scale;
 };

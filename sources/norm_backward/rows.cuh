@@ -27,36 +27,58 @@ QUERN_DEVICE Loaded load_row(const NormBackwardParams& p, i32 row, const Columns
           load_values<Reuse::no>(row_of(p.dout, row, p.dout_stride), c)};
 }
 
-// y in place of x. Returns the inverse of the deviation. What lies past the row stays 0, as dout is there.
-QUERN_DEVICE f32 normalise(const NormBackwardParams& p, const Columns& c, Values& x, Joiner& joiner) {
-  const f32 count = static_cast<f32>(p.n);
-  f32 mean = 0.0f, squares;
-  if constexpr (kCentred) {
-    mean = joiner.team(sum(x), Plus()) / count;
-    squares = joiner.team(sum_of_deviations(x, c, mean), Plus());
-  } else {
-    squares = joiner.team(sum_of_products(x, x), Plus());
-  }
-  const f32 inverse = rsqrt(squares / count + p.eps);
-  each_value(x, [&](f32 value, int, int) { return (kCentred ? value - mean : value) * inverse; });
-  return inverse;
+// A row's y = (x - mean) * inverse, and what the gradient of x has of g = dout * weight along y and along ones.
+struct Moments {
+  f32 mean, inverse, along, ones;
+};
+
+// dout * weight, element i of vector v.
+QUERN_DEVICE f32 weighted(const NormBackwardParams& p, const Values& dout, const Values& weight, int v, int i) {
+  return kHasWeight ? dout.v[v].x[i] * (weight.v[v].x[i] + p.weight_offset) : dout.v[v].x[i];
 }
 
-// dx from y and g = dout * weight.
-QUERN_DEVICE void store_gradient(const NormBackwardParams& p, i32 row, const Columns& c, const Values& y, Values& g,
-                                 f32 inverse, Joiner& joiner) {
+// By two joins of two sums each, or one: the mean and the sum of g do not need each other, nor do the squares of what
+// deviates and g along that. dout is 0 past the row.
+QUERN_DEVICE Moments moments_of(const NormBackwardParams& p, const Columns& c, const Values& x, const Values& dout,
+                                const Values& weight, Joiner& joiner) {
   const f32 count = static_cast<f32>(p.n);
+  Moments m{};
+  f32 squares, along = 0.0f;
+  if constexpr (kCentred) {
+    f32 total = sum(x), ones = 0.0f;
+    QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+      QUERN_UNROLL for (int i = 0; i < kElements; ++i) ones += weighted(p, dout, weight, v, i);
+    }
+    joiner.sum_pair(total, ones);
+    m.mean = total / count, m.ones = ones / count;
+    squares = sum_of_deviations(x, c, m.mean);
+  } else {
+    squares = sum_of_products(x, x);
+  }
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
+      along = fma(weighted(p, dout, weight, v, i), kCentred ? x.v[v].x[i] - m.mean : x.v[v].x[i], along);
+    }
+  }
+  joiner.sum_pair(squares, along);
+  m.inverse = rsqrt(squares / count + p.eps);
+  m.along = along * m.inverse / count;
+  return m;
+}
+
+QUERN_DEVICE void store_gradient(const NormBackwardParams& p, i32 row, const Columns& c, const Values& y,
+                                 const Values& dout, const Values& weight, const Moments& m) {
   RawValues<Element> add;
   if constexpr (kHasAdd) add = load_values<Reuse::no>(row_of(p.add, row, p.add_stride), c);
-  const f32 along = joiner.team(sum_of_products(g, y), Plus()) / count;
-  f32 mean = 0.0f;
-  if constexpr (kCentred) mean = joiner.team(sum(g), Plus()) / count;
-  each_value(g, [&](f32 value, int v, int i) { return inverse * (fma(-along, y.v[v].x[i], value) - mean); });
+  Values dx = dout;
+  each_value(dx, [&](f32, int v, int i) {
+    return m.inverse * (fma(-m.along, y.v[v].x[i], weighted(p, dout, weight, v, i)) - m.ones);
+  });
   if constexpr (kHasAdd) {
     const Values other = widen(add);
-    each_value(g, [&](f32 value, int v, int i) { return value + other.v[v].x[i]; });
+    each_value(dx, [&](f32 value, int v, int i) { return value + other.v[v].x[i]; });
   }
-  store_values(static_cast<Element*>(p.dx) + row * p.dx_stride, c, g);
+  store_values(static_cast<Element*>(p.dx) + row * p.dx_stride, c, dx);
 }
 
 // A part's sums: of one team as they are, of several through shared memory, one team after the other.
@@ -65,8 +87,16 @@ QUERN_DEVICE void store_sums(f32* to, const NormBackwardParams& p, i32 part, con
   if constexpr (kTeams == 1) {
     const Columns c = columns_from(0, p.n);
     QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+      f32* const own = row + c.first + v * kStep;
+      const f32(&x)[kElements] = sums.v[v].x;
+      if (p.n % 4 == 0 && c.of(v) >= kElements) {
+        QUERN_UNROLL for (int i = 0; i < kElements; i += 4) {
+          store16_global(own + i, {{bits_of(x[i]), bits_of(x[i + 1]), bits_of(x[i + 2]), bits_of(x[i + 3])}});
+        }
+        continue;
+      }
       QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
-        if (i < c.of(v)) row[c.first + v * kStep + i] = sums.v[v].x[i];
+        if (i < c.of(v)) own[i] = x[i];
       }
     }
   } else {
@@ -98,20 +128,16 @@ QUERN_DEVICE void take_part(const NormBackwardParams& p, i32 part, f32* shared, 
     Values y = widen(next.x), g = widen(next.dout);
     if constexpr (kAhead) next = load_row(p, row + kTeams, columns(row + kTeams));
     // It stays in L1: there are no registers to keep it in.
-    RawValues<Weight> weight;
-    if constexpr (kHasWeight) weight = load_values<Reuse::yes>(static_cast<const Weight*>(p.weight), c);
-    const f32 inverse = normalise(p, c, y, joiner);
+    Values weight;
+    if constexpr (kHasWeight) weight = widen(load_values<Reuse::yes>(static_cast<const Weight*>(p.weight), c));
+    const Moments m = moments_of(p, c, y, g, weight, joiner);
+    each_value(y, [&](f32 value, int, int) { return (kCentred ? value - m.mean : value) * m.inverse; });
     if constexpr (kSums) {
       // Past the row dout is 0; y need not be.
       each_value(dweight, [&](f32 value, int v, int i) { return fma(g.v[v].x[i], y.v[v].x[i], value); });
       if constexpr (kCentred) each_value(dbias, [&](f32 value, int v, int i) { return value + g.v[v].x[i]; });
     }
-    if (p.dx == nullptr) continue;
-    if constexpr (kHasWeight) {
-      const Values by = widen(weight);
-      each_value(g, [&](f32 value, int v, int i) { return value * (by.v[v].x[i] + p.weight_offset); });
-    }
-    store_gradient(p, row, c, y, g, inverse, joiner);
+    if (p.dx != nullptr) store_gradient(p, row, c, y, g, weight, m);
   }
   if constexpr (kSums) {
     if (p.dweight != nullptr) store_sums(p.dweight, p, part, dweight, shared);
@@ -120,7 +146,7 @@ QUERN_DEVICE void take_part(const NormBackwardParams& p, i32 part, f32* shared, 
 }
 
 QUERN_DEVICE void differentiate(const NormBackwardParams& p) {
-  QUERN_SHARED(f32, joined, 2 * Joiner::kWarps);
+  QUERN_SHARED(f32, joined, 4 * Joiner::kWarps);
   QUERN_SHARED(f32, shared, kSums && kTeams > 1 ? kTeams * kPass : 1);
   Joiner joiner(joined);
   QUERN_ROLLED for (i32 part = block_index(0); part < p.parts; part += block_count(0)) {

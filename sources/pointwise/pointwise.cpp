@@ -139,26 +139,57 @@ int width_of(const Request& request, const Walk& walk) {
   return width * least >= 4 ? width : aligned;
 }
 
-// Elements that are taken one by one go by units in which a block works out once where it is: tiles of the two
-// dimensions along which tensors lie side by side, so that what neighbouring threads read is in the same lines, or
-// segments of long rows.
-void choose_span(Problem& problem, std::size_t tensors) {
+// A tensor's elements lie apart along the innermost dimension, and side by side along dimension 1.
+bool lies_across(const Walk& walk, std::size_t tensor) {
+  return along_of(walk, tensor) == Along::any && walk.strides[tensor][1] == 1;
+}
+
+// How wide a tile's vectors may be, along both dimensions alike: where all tensors are aligned and both end with a
+// whole vector, which leaves a shorter first dimension with these or with single elements.
+int tile_width(const Request& request, const Walk& walk) {
+  constexpr std::int64_t kLeast = 32;  // elements of either dimension
+  std::int64_t largest = 1;
+  for (std::size_t i = 0; i < request.count; ++i) {
+    if (along_of(walk, i) != Along::same) largest = std::max(largest, request.views[i].bytes);
+  }
+  const auto results = static_cast<std::size_t>(request.shape.results);
+  int width = static_cast<int>(16 / largest);
+  for (std::size_t i = 0; i < request.count; ++i) {
+    const Along along = along_of(walk, i);
+    if (along == Along::same) continue;
+    Walk turned = walk;
+    if (along == Along::any) {
+      if (i < results || !lies_across(walk, i)) return 1;
+      std::swap(turned.strides[i][0], turned.strides[i][1]);
+    }
+    width = widest(turned, static_cast<int>(i), request.views[i].bytes, request.call.alignment, width);
+  }
+  const bool whole = walk.shape[0] % width == 0 && walk.shape[1] % width == 0;
+  return whole && walk.shape[0] >= kLeast && walk.shape[1] >= kLeast ? width : 1;
+}
+
+// Where tensors lie apart along the innermost dimension, all go by units in which a block works out once where it is:
+// tiles of the two dimensions along which tensors lie side by side, so that what neighbouring threads read is in the
+// same lines, or segments of long rows.
+void choose_span(const Request& request, Problem& problem) {
   Walk& walked = problem.walk;
   Shape& shape = problem.shape;
   std::size_t other = 0;
-  for (std::size_t i = 0; i < tensors; ++i) {
+  for (std::size_t i = 0; i < request.count; ++i) {
     for (std::size_t d = 1; d < static_cast<std::size_t>(walked.rank); ++d) {
       if (along_of(walked, i) == Along::any && walked.strides[i][d] == 1) other = d;
     }
   }
   if (other != 0) {
     std::swap(walked.shape[1], walked.shape[other]);
-    for (std::size_t i = 0; i < tensors; ++i) std::swap(walked.strides[i][1], walked.strides[i][other]);
+    for (std::size_t i = 0; i < request.count; ++i) std::swap(walked.strides[i][1], walked.strides[i][other]);
     shape.span = Span::tiles;
-    problem.vectors = (walked.shape[0] + q::kSpanSide - 1) / q::kSpanSide;
+    shape.width = tile_width(request, walked);
+    const std::int64_t side = q::span_side(shape.width);
+    problem.vectors = (walked.shape[0] + side - 1) / side;
   } else if (walked.shape[0] >= kLongRow) {
     shape.span = Span::rows;
-    const std::int64_t own = threads(shape), most = own * steps(shape);
+    const std::int64_t own = kThreads, most = own * steps(shape);
     const std::int64_t segments = (walked.shape[0] + most - 1) / most;
     problem.segment = ((walked.shape[0] + segments - 1) / segments + own - 1) / own * own;
     problem.vectors = (walked.shape[0] + problem.segment - 1) / problem.segment;
@@ -194,12 +225,10 @@ Problem fit(const Request& request) {
       shape.wide = shape.wide || bytes > INT32_MAX || bytes < INT32_MIN;
     }
   }
-  if (shape.width == 1 && shape.rank > 1 && shape.indices() == 0) choose_span(problem, request.count);
+  if (shape.width == 1 && shape.rank > 1 && shape.indices() == 0) choose_span(request, problem);
   if (shape.span != Span::tiles) return problem;
-  int crossed = 0;
   for (std::size_t i = results; i < request.count; ++i) {
-    Along& along = shape.operands_along[request.operands[i - results]];
-    if (along == Along::any && walked.strides[i][1] == 1 && crossed++ < kMostAcross) along = Along::across;
+    if (lies_across(walked, i)) shape.operands_along[request.operands[i - results]] = Along::across;
   }
   return problem;
 }
@@ -221,12 +250,13 @@ q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& re
           walked.strides[i][d] * request.views[i].bytes;
     }
   }
+  p.whole = walked.shape[0] / shape.width;
   p.inner = walked.shape[0], p.outer = walked.shape[1], p.tile = problem.segment;
   p.vectors = problem.rows * problem.vectors;
   for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d)
     p.extents[d] = extent(d == 0 ? problem.vectors : walked.shape[d], shape.wide);
   if (shape.span == Span::tiles) {
-    const std::int64_t tiles = (walked.shape[1] + q::kSpanSide - 1) / q::kSpanSide;
+    const std::int64_t side = q::span_side(shape.width), tiles = (walked.shape[1] + side - 1) / side;
     p.vectors = problem.vectors * tiles * (problem.rows / walked.shape[1]);
     p.extents[1] = extent(tiles, shape.wide);
   }
@@ -242,6 +272,37 @@ q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& re
   }
   for (std::size_t i = 0; i < args.scalar_count; ++i) p.scalars[i] = args.scalars[i];
   return p;
+}
+
+// How vectors are shared out: threads of a block, vectors of a thread.
+struct Shares {
+  int threads, steps;
+};
+
+// Few vectors are spread over all multiprocessors. A chip starts a block in more than a nanosecond: more blocks than
+// are on it at once have some bytes to move each. Where there are very many, small blocks follow each other best.
+Shares share_out(const Request& request, const Problem& problem, std::int64_t vectors, jit::Target target) {
+  constexpr int kSmall = kThreads / 2;
+  constexpr std::int64_t kFewBlocks = 8, kManyThreads = 8192, kWorthABlock = 10240;
+  const int steps_most = steps(problem.shape);
+  const std::int64_t sms = request.call.sms;
+  // Elsewhere a block has as many threads as its kernel was compiled for.
+  if (target.family() != jit::Family::cuda)
+    return {kThreads,
+            static_cast<int>(std::clamp<std::int64_t>(vectors / (sms * kThreads * kFewBlocks), 1, steps_most))};
+  if (vectors > sms * kManyThreads) return {kSmall, steps_most};
+  std::int64_t bytes = 0;  // of a vector of all tensors that are not repeated
+  for (std::size_t i = 0; i < request.count; ++i) {
+    bool repeated = false;
+    for (std::size_t d = 0; d < static_cast<std::size_t>(problem.walk.rank); ++d)
+      repeated = repeated || problem.walk.strides[i][d] == 0;
+    if (!repeated) bytes += problem.shape.width * request.views[i].bytes;
+  }
+  for (const Shares shares : {Shares{kSmall, 1}, Shares{kThreads, 1}}) {
+    const std::int64_t own = shares.threads * shares.steps;
+    if (vectors <= sms * kFewBlocks * own || own * bytes >= kWorthABlock) return shares;
+  }
+  return {kThreads, steps_most};
 }
 
 const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_pointwise_args& args) {
@@ -286,17 +347,18 @@ void run(const Runtime& runtime, const quern_pointwise_args& args) {
   if (request.views[0].count() == 0) return;
   q::PointwiseParams p = params_of(args, request, problem);
   std::int64_t units = p.vectors;
+  p.threads = kThreads;
   if (problem.shape.span == Span::none) {
-    // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread.
-    const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
-    const std::int64_t steps_each = std::clamp<std::int64_t>(p.vectors / threads_at_once, 1, steps(problem.shape));
-    p.tile = steps_each * threads(problem.shape);
+    const Shares shares = share_out(request, problem, p.vectors, runtime.driver->device().limits.target);
+    p.threads = shares.threads;
+    p.tile = shares.steps * shares.threads;
     units = (p.vectors + p.tile - 1) / p.tile;
   }
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 16 : INT32_MAX;
+  p.single = problem.shape.span == Span::none && p.tile == p.threads && units <= most ? 1 : 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(units, most));
-  launch.block[0] = static_cast<std::uint32_t>(threads(problem.shape));
+  launch.block[0] = static_cast<std::uint32_t>(p.threads);
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, *kernel, launch, "launching pointwise", p);

@@ -1,11 +1,12 @@
 // Expressions over tensors, element by element, bound by memory: each thread takes `kWidth` neighbouring elements at a
-// time and has the loads of `kSteps` such vectors on their way.
+// time and has the loads of `kSteps` such vectors on their way. What the innermost dimension has beyond its last whole
+// vector is taken element by element, by code that stands apart.
 //
 //   OPERANDS    OPERAND(number, type, along, value) each: how it is stored, how it lies along the innermost dimension,
 //               whether the expressions read it as numbers (f32) or integers (i64)
 //   RESULTS     RESULT(number, type, along, value, expression) likewise
 //   QUICK       all results have 16 bits or fewer
-//   ACROSS      of how many operands kAcross
+//   CROSSED     bytes of an element of the widest operand that is kAcross; 0: there is none
 //   SCALARS     SCALAR(number) of those that are read; INDICES likewise INDEX(number) of the places
 // SPDX-License-Identifier: Apache-2.0
 #include "common/elements.cuh"
@@ -18,7 +19,7 @@
 namespace q {
 
 inline constexpr int kThreads = THREADS, kWidth = WIDTH, kSteps = STEPS, kRank = RANK;
-inline constexpr bool kTail = TAIL != 0;  // vectors at the end of the innermost dimension are not full
+inline constexpr bool kTail = TAIL != 0;  // the innermost dimension may end within a vector
 // Offsets and counts have 32 bits where all of them fit.
 #if WIDE
 using Index = i64;
@@ -35,11 +36,10 @@ inline constexpr Span kSpan = static_cast<Span>(SPAN);
 // side by side along its other dimension.
 enum Along { kEach, kSame, kAny, kShifted, kAcross };
 
-// Where a vector is: its number along each dimension, and how many of its elements there are.
+// Where a vector is: its number along each dimension. A single element has its own number along each.
 struct Vector {
   Index at[kRank];
   Index first;  // element, in row-major order
-  int count;
 };
 
 QUERN_DEVICE Vector vector_at(const PointwiseParams& p, Index number) {
@@ -53,11 +53,6 @@ QUERN_DEVICE Vector vector_at(const PointwiseParams& p, Index number) {
       v.at[d] = rest - next * static_cast<Index>(p.extents[d].value);
       rest = next;
     }
-  }
-  v.count = kWidth;
-  if (kTail) {
-    const Index left = static_cast<Index>(p.inner) - v.at[0] * kWidth;
-    v.count = left < kWidth ? static_cast<int>(left) : kWidth;
   }
   v.first = number * kWidth;
   if (kTail && kRank > 1) v.first = divided(number, p.extents[0]) * static_cast<Index>(p.inner) + v.at[0] * kWidth;
@@ -73,17 +68,18 @@ QUERN_DEVICE PointwiseTensor operand_of(const PointwiseParams& p, int n) {
 }
 QUERN_DEVICE PointwiseTensor result_of(const PointwiseParams& p, int n) { return {p.results[n], p.result_strides[n]}; }
 
-template <class T, int along>
+template <class T, int along, int width>
 QUERN_DEVICE u8* place_of(const PointwiseTensor& t, const Vector& v) {
   u8* at = t.data;
-  if (along == kEach || along == kShifted) at += static_cast<i64>(v.at[0]) * (kWidth * static_cast<int>(sizeof(T)));
-  if (along == kAny || along == kAcross) at += static_cast<i64>(v.at[0]) * (t.strides[0] * kWidth);
+  if (along == kEach || along == kShifted) at += static_cast<i64>(v.at[0]) * (width * static_cast<int>(sizeof(T)));
+  if (along == kAny) at += static_cast<i64>(v.at[0]) * (t.strides[0] * width);
+  if (along == kAcross) at += static_cast<i64>(v.at[0]) * t.strides[0];
   QUERN_UNROLL for (int d = 1; d < kRank; ++d) at += static_cast<Index>(t.strides[d]) * static_cast<i64>(v.at[d]);
   return at;
 }
 
-template <class T, int along>
-using Taken = Elements<T, along == kSame ? 1 : kWidth>;
+template <class T, int along, int width>
+using Taken = Elements<T, along == kSame ? 1 : width>;
 
 // A vector that lies over two aligned ones, both of which have elements of its row before and behind it.
 template <class T>
@@ -107,88 +103,46 @@ QUERN_DEVICE Elements<T, kWidth> load_shifted(const u8* at) {
   return v;
 }
 
-template <class T, int along, bool whole>
-QUERN_DEVICE Taken<T, along> take(const PointwiseParams& p, const PointwiseTensor& t, const Vector& v) {
-  const u8* at = place_of<T, along>(t, v);
-  if constexpr (along == kSame) {
+template <class T, int along, int width>
+QUERN_DEVICE Taken<T, along, width> take(const PointwiseParams& p, const PointwiseTensor& t, const Vector& v) {
+  const u8* at = place_of<T, along, width>(t, v);
+  if constexpr (along == kSame || width == 1) {
     return load_elements<T, 1>(at);
   } else if constexpr (along == kShifted) {
-    if (v.at[0] > 0 && (static_cast<i64>(v.at[0]) + 2) * kWidth <= p.inner) return load_shifted<T>(at);
-    return load_some<T, kWidth>(at, sizeof(T), v.count);
-  } else if constexpr (along == kEach) {
-    if constexpr (whole) return load_elements<T, kWidth, true>(at);
-    return load_some<T, kWidth>(at, sizeof(T), v.count);
+    if (v.at[0] > 0 && (static_cast<i64>(v.at[0]) + 2) * width <= p.inner) return load_shifted<T>(at);
+    return load_some<T, width>(at, sizeof(T), width);
+  } else if constexpr (along == kAny) {
+    return load_some<T, width>(at, t.strides[0], width);
   } else {
-    return load_some<T, kWidth>(at, t.strides[0], v.count);
+    return load_elements<T, width, true>(at);
   }
 }
 
-template <class T, int along, bool whole, class V>
+template <class T, int along, int width, class V>
 QUERN_DEVICE void put(const PointwiseTensor& t, const Vector& v, const V* values) {
-  u8* at = place_of<T, along>(t, v);
-  const Elements<T, kWidth> elements = elements_of<T, kWidth>(values);
-  if constexpr (along == kEach && whole) {
-    store_elements<T, kWidth>(at, elements);
+  u8* at = place_of<T, along, width>(t, v);
+  const Elements<T, width> elements = elements_of<T, width>(values);
+  if constexpr (along == kEach || width == 1) {
+    store_elements<T, width>(at, elements);
   } else {
-    store_some<T, kWidth>(at, along == kEach ? static_cast<i64>(sizeof(T)) : t.strides[0], v.count, elements);
+    store_some<T, width>(at, t.strides[0], width, elements);
   }
 }
 
-// Whether all of a vector is there. The code for what is at an end stands behind that for the others.
-QUERN_DEVICE bool is_whole(const Vector& v) { return !kTail || laid_first(v.count == kWidth); }
-
+template <int width>
 struct Operands {
-#define OPERAND(n, T, along, V) Taken<T, along> x##n;
+#define OPERAND(n, T, along, V) Taken<T, along, width> x##n;
   OPERANDS
 #undef OPERAND
 };
 
-template <bool whole>
-QUERN_DEVICE void take_all(const PointwiseParams& p, const Vector& v, Operands& o) {
+template <int width>
+QUERN_DEVICE void take_all(const PointwiseParams& p, const Vector& v, Operands<width>& o) {
 #define OPERAND(n, T, along, V) \
-  if constexpr (along != kAcross) o.x##n = take<T, along, whole>(p, operand_of(p, n), v);
+  if constexpr (along != kAcross) o.x##n = take<T, along, width>(p, operand_of(p, n), v);
   OPERANDS
 #undef OPERAND
 }
-QUERN_DEVICE void take_all(const PointwiseParams& p, const Vector& v, Operands& o) {
-  if (is_whole(v)) {
-    take_all<true>(p, v, o);
-  } else if constexpr (kTail) {
-    take_all<false>(p, v, o);
-  }
-}
-
-// A tile's operands that lie side by side along its other dimension are read so, and change places in shared memory.
-#if ACROSS
-using Crossed = u64[kSpanSide][kSpanSide + 1];
-#define OPERAND(n, T, along, V) +(along == kAcross && n < operand ? 1 : 0)
-QUERN_DEVICE constexpr int place_of_crossed(int operand) { return 0 OPERANDS; }
-#undef OPERAND
-
-QUERN_DEVICE void take_crossed(const PointwiseParams& p, const Vector& v, Operands& o) {
-#define OPERAND(n, T, along, V) \
-  if constexpr (along == kAcross) o.x##n = take<T, along, true>(p, operand_of(p, n), v);
-  OPERANDS
-#undef OPERAND
-}
-template <class T>
-QUERN_DEVICE u8* crossed_at(Crossed* shared, int operand, int row, int column) {
-  u8* const tile = reinterpret_cast<u8*>(shared + place_of_crossed(operand));
-  return tile + (row * (kSpanSide + 1) + column) * static_cast<int>(sizeof(T));
-}
-QUERN_DEVICE void put_crossed(const Operands& o, Crossed* shared, int row, int column) {
-#define OPERAND(n, T, along, V) \
-  if constexpr (along == kAcross) store_elements<T, 1>(crossed_at<T>(shared, n, row, column), o.x##n);
-  OPERANDS
-#undef OPERAND
-}
-QUERN_DEVICE void get_crossed(Operands& o, Crossed* shared, int row, int column) {
-#define OPERAND(n, T, along, V) \
-  if constexpr (along == kAcross) o.x##n = load_elements<T, 1>(crossed_at<T>(shared, n, row, column));
-  OPERANDS
-#undef OPERAND
-}
-#endif
 
 // Where formulas look for what they name.
 namespace formulas {
@@ -199,19 +153,20 @@ using quick::sigmoid;
 using quick::silu;
 #endif
 
-QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Operands& o) {
+template <int width>
+QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Operands<width>& o) {
 #define SCALAR(n) const f32 s##n = p.scalars[n];
   SCALARS
 #undef SCALAR
-#define OPERAND(n, T, along, V)            \
-  V all_x##n[along == kSame ? 1 : kWidth]; \
+#define OPERAND(n, T, along, V)           \
+  V all_x##n[along == kSame ? 1 : width]; \
   values_of<T>(o.x##n, all_x##n);
   OPERANDS
 #undef OPERAND
-#define RESULT(n, T, along, V, expression) V result##n[kWidth];
+#define RESULT(n, T, along, V, expression) V result##n[width];
   RESULTS
 #undef RESULT
-  QUERN_UNROLL for (int e = 0; e < kWidth; ++e) {
+  QUERN_UNROLL for (int e = 0; e < width; ++e) {
 #define OPERAND(n, T, along, V) const V x##n = all_x##n[along == kSame ? 0 : e];
     OPERANDS
 #undef OPERAND
@@ -227,82 +182,178 @@ QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Opera
     RESULTS
 #undef RESULT
   }
-  if (is_whole(v)) {
-#define RESULT(n, T, along, V, expression) put<T, along, true>(result_of(p, n), v, result##n);
-    RESULTS
+#define RESULT(n, T, along, V, expression) put<T, along, width>(result_of(p, n), v, result##n);
+  RESULTS
 #undef RESULT
-  } else if constexpr (kTail) {
-#define RESULT(n, T, along, V, expression) put<T, along, false>(result_of(p, n), v, result##n);
-    RESULTS
-#undef RESULT
-  }
 }
 
 }  // namespace formulas
 
-// By units of a span: element j of a thread. Of a tile with `crossed` the element that it has where its two dimensions
-// change places.
-QUERN_DEVICE Vector element_of(const PointwiseParams& p, const Vector& unit, int j, bool crossed = false) {
-  Vector v = unit;
-  const int thread = thread_index();
-  if constexpr (kSpan == kTiles) {
-    constexpr int kAtOnce = kThreads / kSpanSide;
-    const int own = thread % kSpanSide, other = thread / kSpanSide + j * kAtOnce;
-    v.at[0] = unit.at[0] * kSpanSide + (crossed ? other : own);
-    v.at[1] = unit.at[1] * kSpanSide + (crossed ? own : other);
-    v.count = v.at[0] < static_cast<Index>(p.inner) && v.at[1] < static_cast<Index>(p.outer) ? 1 : 0;
-  } else {
-    const int within = j * kThreads + thread;
-    v.at[0] = unit.at[0] * static_cast<Index>(p.tile) + within;
-    v.count = within < static_cast<int>(p.tile) && v.at[0] < static_cast<Index>(p.inner) ? 1 : 0;
-  }
-  return v;
+// By units of a span. A tile's vectors are shared out so that a warp has some beside each other and the others below
+// these, on either side of an exchange.
+inline constexpr int kSide = span_side(kWidth), kBeside = kSide / kWidth;  // vectors
+inline constexpr int kWarpBeside = kWidth == 1 ? 32 : kBeside < 8 ? kBeside : 8, kWarpBelow = 32 / kWarpBeside;
+inline constexpr int kWarpsBeside = kBeside / kWarpBeside;
+
+struct InTile {
+  int vector, line;  // the vector's number in its line
+};
+QUERN_DEVICE InTile in_tile(int step) {
+  const int thread = thread_index(), team = thread / 32, in_team = thread % 32;
+  return {team % kWarpsBeside * kWarpBeside + in_team % kWarpBeside,
+          step * (kThreads / kBeside) + team / kWarpsBeside * kWarpBelow + in_team / kWarpBeside};
 }
+
+// Vector j of a thread, and whether it is there.
+struct Own {
+  Vector vector;
+  bool there;
+};
+QUERN_DEVICE Own own_of(const PointwiseParams& p, const Vector& unit, int j) {
+  Own own{unit, false};
+  Vector& v = own.vector;
+  if constexpr (kSpan == kTiles) {
+    const InTile in = in_tile(j);
+    v.at[0] = unit.at[0] * kBeside + in.vector;
+    v.at[1] = unit.at[1] * kSide + in.line;
+    own.there = v.at[0] < static_cast<Index>(p.whole) && v.at[1] < static_cast<Index>(p.outer);
+  } else {
+    const int within = j * kThreads + thread_index();
+    v.at[0] = unit.at[0] * static_cast<Index>(p.tile) + within;
+    own.there = within < static_cast<int>(p.tile) && v.at[0] < static_cast<Index>(p.inner);
+  }
+  return own;
+}
+
+#if CROSSED
+// A tile's operands that lie side by side along its other dimension are read so, and change places in shared memory: a
+// line there has the elements of one place along the innermost dimension. Its vectors are exchanged by that place's
+// vector, so that both what is put and what is fetched is spread over the banks.
+using CrossedTile = vec16[kSide * kSide * CROSSED / 16];
+
+template <class T>
+QUERN_DEVICE u8* crossed_at(vec16* tile, int line, int vector) {
+  constexpr int kSize = static_cast<int>(sizeof(T));
+  return reinterpret_cast<u8*>(tile) + (line * kSide + (vector ^ line / kWidth % kWarpBeside) * kWidth) * kSize;
+}
+template <class T>
+QUERN_DEVICE void put_crossed(vec16* tile, const InTile& own, const Elements<T, kWidth>& v) {
+  u8* const at = crossed_at<T>(tile, own.line, own.vector);
+  if constexpr (Elements<T, kWidth>::kBytes == 16) {
+    *reinterpret_cast<vec16*>(at) = {{v.words[0], v.words[1], v.words[2], v.words[3]}};
+  } else {
+    store_elements<T, kWidth>(at, v);
+  }
+}
+template <class T>
+QUERN_DEVICE Elements<T, kWidth> get_crossed(vec16* tile, const InTile& own) {
+  const u8* at = crossed_at<T>(tile, own.vector * kWidth, own.line / kWidth) + own.line % kWidth * sizeof(T);
+  return load_some<T, kWidth>(at, kSide * sizeof(T), kWidth);
+}
+
+QUERN_DEVICE void take_crossed(const PointwiseParams& p, const Vector& unit, int j, Operands<kWidth>& o) {
+  const InTile own = in_tile(j);
+  Vector v = unit;
+  v.at[0] = unit.at[0] * kSide + own.line;
+  v.at[1] = unit.at[1] * kSide + own.vector * kWidth;
+  if (v.at[0] >= static_cast<Index>(p.inner) || v.at[1] >= static_cast<Index>(p.outer)) return;
+#define OPERAND(n, T, along, V) \
+  if constexpr (along == kAcross) o.x##n = take<T, along, kWidth>(p, operand_of(p, n), v);
+  OPERANDS
+#undef OPERAND
+}
+QUERN_DEVICE void exchange(Operands<kWidth> (&held)[kSteps], vec16* tile) {
+#define OPERAND(n, T, along, V)                                                                    \
+  if constexpr (along == kAcross) {                                                                \
+    QUERN_UNROLL for (int j = 0; j < kSteps; ++j) put_crossed<T>(tile, in_tile(j), held[j].x##n);  \
+    sync_block();                                                                                  \
+    QUERN_UNROLL for (int j = 0; j < kSteps; ++j) held[j].x##n = get_crossed<T>(tile, in_tile(j)); \
+    sync_block(); /* until all have what is overwritten next */                                    \
+  }
+  OPERANDS
+#undef OPERAND
+}
+#endif
+
 QUERN_DEVICE void pointwise_by_units(const PointwiseParams& p) {
-#if ACROSS
-  QUERN_SHARED(Crossed, crossed, ACROSS);
+#if CROSSED
+  QUERN_SHARED(vec16, tile, sizeof(CrossedTile) / sizeof(vec16));
 #endif
   const Index units = static_cast<Index>(p.vectors);
   QUERN_ROLLED for (Index number = block_index(0); number < units; number += block_count(0)) {
     const Vector unit = vector_at(p, number);
-    Operands held[kSteps];
+    Operands<kWidth> held[kSteps];
     QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
-      const Vector v = element_of(p, unit, j);
-      if (v.count > 0) take_all(p, v, held[j]);
-#if ACROSS
-      const Vector c = element_of(p, unit, j, true);
-      if (c.count > 0) take_crossed(p, c, held[j]);
+      const Own own = own_of(p, unit, j);
+      if (own.there) take_all(p, own.vector, held[j]);
+#if CROSSED
+      take_crossed(p, unit, j, held[j]);
 #endif
     }
-#if ACROSS
-    const int own = thread_index() % kSpanSide, other = thread_index() / kSpanSide;
-    constexpr int kAtOnce = kThreads / kSpanSide;
-    QUERN_UNROLL for (int j = 0; j < kSteps; ++j) put_crossed(held[j], crossed, other + j * kAtOnce, own);
-    sync_block();
-    QUERN_UNROLL for (int j = 0; j < kSteps; ++j) get_crossed(held[j], crossed, own, other + j * kAtOnce);
-    sync_block();  // until all have what the next tile overwrites
+#if CROSSED
+    exchange(held, tile);
 #endif
     QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
-      const Vector v = element_of(p, unit, j);
-      if (v.count > 0) formulas::compute(p, v, held[j]);
+      const Own own = own_of(p, unit, j);
+      if (own.there) formulas::compute(p, own.vector, held[j]);
     }
   }
 }
 
+// Whether a vector is there, and whole.
+QUERN_DEVICE bool is_whole(const PointwiseParams& p, Index at, Index end) {
+  if constexpr (!kTail) return at < end;
+  return at < end && vector_at(p, at).at[0] < static_cast<Index>(p.whole);
+}
+
+// The vectors of `begin` to `end` that are not whole.
+QUERN_DEVICE void take_tails(const PointwiseParams& p, Index begin, Index end) {
+  if (kRank == 1 && end <= static_cast<Index>(p.whole)) return;
+  QUERN_ROLLED for (Index at = begin + thread_index(); at < end; at += p.threads) {
+    if (is_whole(p, at, end)) continue;
+    const Vector v = vector_at(p, at);
+    const int count = static_cast<int>(p.inner - p.whole * kWidth);
+    QUERN_ROLLED for (int e = 0; e < count; ++e) {
+      Vector one = v;
+      one.at[0] = v.at[0] * kWidth + e, one.first = v.first + e;
+      Operands<1> held;
+      take_all(p, one, held);
+      formulas::compute(p, one, held);
+    }
+  }
+}
+
+// Few vectors take little longer than their code is fetched: theirs is short, and laid in front.
+QUERN_DEVICE void pointwise_of_one(const PointwiseParams& p) {
+  const Index begin = static_cast<Index>(block_index(0)) * p.threads, at = begin + thread_index();
+  const Index vectors = static_cast<Index>(p.vectors);
+  if (laid_first(is_whole(p, at, vectors))) {
+    Operands<kWidth> held;
+    const Vector v = vector_at(p, at);
+    take_all(p, v, held);
+    formulas::compute(p, v, held);
+  } else if constexpr (kTail) {
+    take_tails(p, begin, begin + p.threads < vectors ? begin + p.threads : vectors);
+  }
+}
+
 QUERN_DEVICE void pointwise(const PointwiseParams& p) {
+  if (laid_first(p.single != 0)) return pointwise_of_one(p);
   const Index vectors = static_cast<Index>(p.vectors), tile = static_cast<Index>(p.tile);
+  const int threads = p.threads;
   const Index step = static_cast<Index>(block_count(0)) * tile;
   QUERN_ROLLED for (Index begin = block_index(0) * tile; begin < vectors; begin += step) {
     const Index end = begin + tile < vectors ? begin + tile : vectors;
-    Operands held[kSteps];
+    Operands<kWidth> held[kSteps];
     QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
-      const Index at = begin + j * kThreads + thread_index();
-      if (at < end) take_all(p, vector_at(p, at), held[j]);
+      const Index at = begin + j * threads + thread_index();
+      if (is_whole(p, at, end)) take_all(p, vector_at(p, at), held[j]);
     }
     QUERN_UNROLL for (int j = 0; j < kSteps; ++j) {
-      const Index at = begin + j * kThreads + thread_index();
-      if (at < end) formulas::compute(p, vector_at(p, at), held[j]);
+      const Index at = begin + j * threads + thread_index();
+      if (is_whole(p, at, end)) formulas::compute(p, vector_at(p, at), held[j]);
     }
+    if constexpr (kTail) take_tails(p, begin, end);
   }
 }
 

@@ -117,10 +117,10 @@ constexpr auto kConstants = describe<Shape>(
     OperandAlong<1>{}, OperandAlong<2>{}, OperandAlong<3>{}, OperandAlong<4>{}, OperandAlong<5>{}, OperandAlong<6>{},
     OperandAlong<7>{}, OutAlong<0>{}, OutAlong<1>{}, OutAlong<2>{}, OutAlong<3>{},
     flag<&Shape::wide>("wide", "WIDE").optional(),
-    choice<&Shape::span>("span", nullptr, kSpans).optional().when([](const Shape& s) {
-      return s.rank > 1 && s.width == 1;
-    }),
-    flag<&Shape::tail>("tail", nullptr).optional().when([](const Shape& s) { return s.rank > 1 && s.width > 1; }));
+    choice<&Shape::span>("span", nullptr, kSpans).optional().when([](const Shape& s) { return s.rank > 1; }),
+    flag<&Shape::tail>("tail", nullptr).optional().when([](const Shape& s) {
+      return s.rank > 1 && s.width > 1 && s.span == Span::none;
+    }));
 
 bool has_integers(Dtype dtype) {
   return dtype == Dtype::i8 || dtype == Dtype::u8 || dtype == Dtype::i16 || dtype == Dtype::i32 ||
@@ -222,7 +222,10 @@ void check_operand(const Shape& shape, std::size_t operand) {
 int steps(const Shape& shape) {
   const std::int64_t words = held_words(shape);
   const std::int64_t cost = cost_of(shape);
-  if (shape.span == Span::tiles) return q::kSpanSide * q::kSpanSide / threads(shape);
+  if (shape.span == Span::tiles) {
+    const int side = q::span_side(shape.width);
+    return std::max(side * side / shape.width / kThreads, 1);
+  }
   if (shape.span == Span::rows) return words <= 2 ? 8 : 4;
   // Two vectors of many operands at once would have no room in registers.
   int steps = words > 12 ? 1 : words >= 2 ? 2 : 4;
@@ -235,11 +238,13 @@ jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
-int across(const Shape& shape) {
-  int count = 0;
-  for (std::size_t i = 0; i < shape.operands.size(); ++i)
-    count += shape.uses(i) && shape.operands_along[i] == Along::across;
-  return count;
+// Bytes of an element of the widest operand that lies across; 0: none does.
+std::int64_t crossed_bytes(const Shape& shape) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
+    if (shape.uses(i) && shape.operands_along[i] == Along::across) bytes = std::max(bytes, bytes_of(shape.operands[i]));
+  }
+  return bytes;
 }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
@@ -257,7 +262,9 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
                                                               : ", and it with the span tiles"));
     }
   }
-  if (across(shape) > kMostAcross) throw Error(QUERN_INVALID, "pointwise: more than 4 operands lie across");
+  if (shape.span == Span::rows && shape.width > 1)
+    throw Error(QUERN_INVALID,
+                "pointwise: width is " + std::to_string(shape.width) + "; allowed with the span rows: 1");
   std::int64_t largest = 1;
   for (std::size_t i = 0; i < shape.operands.size(); ++i) {
     if (shape.uses(i) && shape.operands_along[i] != Along::same)
@@ -285,14 +292,14 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_pointwise";
   kConstants.define(shape, &unit);
-  const bool tail = shape.width > 1 && (shape.rank == 1 || shape.tail);
+  const bool tail = shape.width > 1 && shape.span == Span::none && (shape.rank == 1 || shape.tail);
   for (const auto& [name, value] : {std::pair<const char*, std::string>{"TAIL", tail ? "1" : "0"},
                                     {"STEPS", std::to_string(steps(shape))},
                                     {"QUICK", is_quick(shape) ? "1" : "0"},
-                                    {"ACROSS", std::to_string(across(shape))},
+                                    {"CROSSED", std::to_string(crossed_bytes(shape))},
                                     {"SPAN", std::to_string(static_cast<int>(shape.span))},
-                                    {"THREADS", std::to_string(threads(shape))},
-                                    {"BLOCKS_PER_SM", std::to_string(resident(shape) * 256 / threads(shape))},
+                                    {"THREADS", std::to_string(kThreads)},
+                                    {"BLOCKS_PER_SM", std::to_string(resident(shape))},
                                     {"OPERANDS", operands_of(shape)},
                                     {"RESULTS", results_of(shape)},
                                     {"SCALARS", numbered("SCALAR", shape.scalars(), q::kScalars)},

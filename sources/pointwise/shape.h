@@ -53,9 +53,7 @@ struct Shape {
   }
 };
 
-inline constexpr int kMostAcross = 4;  // operands of a tile that change places in shared memory
-// Threads of a block: small ones where vectors are shared out, which spreads few of them further.
-constexpr int threads(const Shape& shape) { return shape.span == Span::none ? 128 : 256; }
+inline constexpr int kThreads = 256;  // of a block; where vectors are shared out, of the largest
 // Vectors that a thread has on their way: some 64 bytes of operands.
 int steps(const Shape& shape);
 

@@ -41,6 +41,20 @@ class Joiner {
     return v;
   }
 
+  // Two sums at once. A kernel that joins pairs has twice the shared memory for them, and joins nothing else.
+  QUERN_DEVICE void sum_pair(f32& a, f32& b) {
+    constexpr int kLanes = kTeam <= kWarp ? kTeam : kWarp;
+    a = lanes_reduce<kLanes>(a, Plus()), b = lanes_reduce<kLanes>(b, Plus());
+    if constexpr (kTeam > kWarp) {
+      f32* here = shared_ + turn_ * 2 * kWarps;
+      turn_ ^= 1;
+      if (lane() == 0) here[warp()] = a, here[kWarps + warp()] = b;
+      sync_block();
+      a = here[0], b = here[kWarps];
+      QUERN_UNROLL for (int w = 1; w < kWarps; ++w) a += here[w], b += here[kWarps + w];
+    }
+  }
+
   static constexpr int kWarps = (kThreads + kWarp - 1) / kWarp;
 
  private:

@@ -39,6 +39,7 @@ struct ReduceParams {
   i32 length;
   i32 piece, pieces;  // of length, each but the last; and how many there are
   i32 kept_dims, reduced_dims;
+  i32 brief;    // by rows: they are of whole vectors and lie evenly, and there are as many blocks as they need
   i32 aligned;  // all vectors are: by columns y's too, by rows at both ends of every segment
   f32 count;    // elements of a row
   KeptDim kept[kReduceDims];

@@ -21,10 +21,13 @@ namespace {
 constexpr std::int64_t kFewColumns = 16;
 // Rows that are longer are cut into pieces of no fewer than so many vectors (by columns: elements), in steps of what a
 // block takes at once.
-constexpr std::int64_t kWholeRow = 4096, kRowPiece = 2048, kMostRowPieces = 4096, kRowStep = 1024;
+constexpr std::int64_t kWholeRow = 4096, kRowPiece = 1024, kMostRowPieces = 4096, kRowStep = 1024;
 constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32,
                        kLongColumn = 8192, kLongColumnPiece = 512;
-constexpr int kMostAcross = 32;  // threads beside each other
+constexpr int kMostAcross = 32;  // threads beside each other,
+// and where so few elements are reduced, which many threads then share: 128 bytes are read at once all the same.
+constexpr std::int64_t kShortColumn = 2048;
+constexpr int kShortAcross = 8;
 
 constexpr const char* kOutNames[] = {"out", "out1", "out2", "out3"};
 constexpr const char* kAfterNames[] = {"after", "after1", "after2", "after3"};
@@ -279,7 +282,8 @@ class Reader {
     p.rows = static_cast<std::int32_t>(kept_.product());
     p.kept_dims = kept_.count, p.reduced_dims = reduced_.count;
     shape.vectors = by_vectors(reduced_, vector);
-    if (!shape.vectors && kept_.count > 0 && kept_[0].x == 1 &&
+    // Where nothing is joined, each thread takes an element.
+    if (!shape.vectors && elements != 1 && kept_.count > 0 && kept_[0].x == 1 &&
         (kept_[0].extent >= kFewColumns || lie_in_vectors(kept_[0].extent, vector)))
       shape.way = Way::columns;
     shape.segments = reduced_.count > 1;
@@ -304,7 +308,8 @@ class Reader {
     if (rows) fit_team(shape, nominal);
     if (!rows) {
       shape.at_once = 4;
-      shape.team = kept_[0].extent >= kFewColumns ? kMostAcross : threads_across(kept_[0].extent, vector);
+      const int most = nominal <= kShortColumn ? kShortAcross : kMostAcross;
+      shape.team = kept_[0].extent >= kFewColumns ? most : std::min(most, threads_across(kept_[0].extent, vector));
     }
     // Fewer threads beside each other are more below each other.
     const int down = rows ? 1 : kMostAcross / shape.team;
@@ -320,6 +325,8 @@ class Reader {
         p.pieces * (rows          ? (p.rows + together - 1) / together
                     : p.rows == 0 ? 0
                                   : p.rows / kept_[0].extent * ((kept_[0].extent + columns - 1) / columns));
+    p.brief = rows && p.aligned != 0 && reduced_.count == 1 && kept_.count <= 1 && p.pieces == 1 &&
+              (args_.max_sms == 0 || problem_.units <= problem_.sms) && p.rows <= kMost - q::kReduceThreads;
     for (int i = 0; i < kept_.count; ++i) {
       q::KeptDim& to = p.kept[i];
       to = {divisor(static_cast<std::int32_t>(std::max<std::int64_t>(kept_[i].extent, 1))), kept_[i].x, kept_[i].y, {}};

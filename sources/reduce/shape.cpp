@@ -144,8 +144,8 @@ void fit_team(Shape& shape, std::int64_t vectors) {
   const auto lanes = static_cast<std::uint64_t>((vectors + kMostAtOnce - 1) / kMostAtOnce);
   shape.team =
       vectors > kFew ? q::kReduceThreads : static_cast<int>(std::min<std::uint64_t>(std::bit_ceil(lanes), kRowTeam));
-  const std::int64_t each = vectors / shape.team;
-  shape.at_once = each >= kMostAtOnce ? kMostAtOnce : each >= 2 ? 2 : 1;
+  const std::int64_t each = (vectors + shape.team - 1) / shape.team;
+  shape.at_once = each > 2 ? kMostAtOnce : each == 2 ? 2 : 1;
 }
 
 int threads_across(std::int64_t rows, std::int64_t vector) {

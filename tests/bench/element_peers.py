@@ -3,10 +3,11 @@
     PYTHONPATH=build/python python3 tests/bench/element_peers.py [--only WORD] [--random N --seed S] [--json FILE]
 
 Needs PyTorch, and an NVIDIA GPU unless --host is given: then small problems are held against PyTorch's results on the
-CPU and nothing is timed. Columns: quern as a call out of a flushed L2 and in a graph of 20 calls, in microseconds; the
-faster of PyTorch's two as a call, how many times as fast quern is; the same of graphs; TB/s of what is moved at least.
-With --random N problems of real models' shapes are drawn, and their distribution is told. --first: first calls of
-kernels, with an empty cache.
+CPU and nothing is timed. Columns: quern as a call out of a flushed L2, in a graph of 20 calls and in one of
+programmatic launches, in microseconds; the faster of PyTorch's two as a call, how many times as fast quern is; the same
+of graphs; TB/s of what is moved at least.
+With --random N problems of real models' shapes are drawn, and their distribution is told; --join FILE... tells that of
+what several processes wrote with --json. --first: first calls of kernels, with an empty cache.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -14,10 +15,12 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import tempfile
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -36,7 +39,7 @@ from element_works import (
     reduced,
 )
 from quern import Context
-from works import Place, Work, add_options, distribution, finish, run_all
+from works import COLUMNS, Place, Work, add_options, distribution, finish, run_all
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
 
@@ -328,16 +331,19 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, help="of what is drawn; none: by the clock")
     parser.add_argument("--first", action="store_true", help="first calls alone")
+    parser.add_argument("--join", nargs="+", metavar="FILE", help="no run: the distribution of those kept there")
     options = parser.parse_args()
+    if options.join:
+        rows = [row for file in options.join for row in json.loads(Path(file).read_text())["rows"]]
+        return distribution(rows, "all")
     torch.manual_seed(torch.seed() % 2**31)
     place = Place("cpu" if options.host else "cuda", options.host)
     if options.first:
         return first_calls()
     context = Context("host" if options.host else "cuda:0")
-    print(f"{context.device.name}: us of quern's call and graph; PyTorch's call, x as fast; its graph, x as fast")
+    print(f"{context.device.name}: {COLUMNS}")
     if options.random:
         seed = int(time.time()) if options.seed is None else options.seed
-        options.fresh = False
         rows = run_all(drawn(context, place, random.Random(seed), options.random), options, context)
         distribution(rows, f"seed {seed}")
     else:

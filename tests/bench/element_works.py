@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from works import Work, far
+from works import LAUNCH, Work, far
 
 ROUNDING = {
     torch.float32: 2e-5,
@@ -39,11 +39,11 @@ def elementwise(
         scalars = [o for o in operands if not isinstance(o, torch.Tensor)] or None
 
         def run() -> object:
-            return context.pointwise(method[1:], tensors, scalars=scalars, out=out)
+            return context.pointwise(method[1:], tensors, scalars=scalars, out=out, **LAUNCH)
     else:
 
         def run() -> object:
-            return getattr(context, method)(*operands, out=out)
+            return getattr(context, method)(*operands, out=out, **LAUNCH)
 
     def check() -> float:
         return far(out, formula(*doubles(operands)))
@@ -90,7 +90,9 @@ def copied(
         return float((out != x.to(out.dtype)).sum())
 
     return Work(
-        f"copy {label}", lambda: context.copy(x, out=out), check, 0.0, peer, bytes_of(x, out), (x,), True, goal, "copy",
+        f"copy {label}",
+        lambda: context.copy(x, out=out, **LAUNCH),
+        check, 0.0, peer, bytes_of(x, out), (x,), True, goal, "copy",
     )  # fmt: skip
 
 
@@ -104,7 +106,8 @@ def concatenated(context: Any, label: str, parts: Sequence[torch.Tensor], axis: 
         return torch.cat(given, axis)
 
     return Work(
-        f"copy {label}", lambda: context.concat(parts, axis, out=out), check, 0.0, peer, bytes_of(out, *parts),
+        f"copy {label}", lambda: context.concat(parts, axis, out=out, **LAUNCH),
+        check, 0.0, peer, bytes_of(out, *parts),
         tuple(parts), True, BY_ROWS, "copy",
     )  # fmt: skip
 
@@ -117,10 +120,11 @@ def parted(context: Any, label: str, x: torch.Tensor, sizes: Sequence[int]) -> W
         return float(sum((o != v).sum() for o, v in zip(outs, views, strict=True)))
 
     def peer(given: torch.Tensor) -> list[torch.Tensor]:
-        return [v.contiguous() for v in given.split(list(sizes), 1)]
+        return [v.clone(memory_format=torch.contiguous_format) for v in given.split(list(sizes), 1)]
 
     return Work(
-        f"copy {label}", lambda: context.split(x, sizes, 1, outs=outs), check, 0.0, peer, 2 * bytes_of(x), (x,), True,
+        f"copy {label}", lambda: context.split(x, sizes, 1, outs=outs, **LAUNCH),
+        check, 0.0, peer, 2 * bytes_of(x), (x,), True,
         BY_ROWS, "copy",
     )  # fmt: skip
 
@@ -151,12 +155,12 @@ def normalised(
 
     def run() -> object:
         if kind == "group":
-            return context.group_norm(x, groups, weight, bias, out=out)
+            return context.group_norm(x, groups, weight, bias, out=out, **LAUNCH)
         if kind == "rms" and bias is None and scale is None:
-            return context.rmsnorm(x, weight, residual=residual, residual_out=added, eps=1e-5, out=out)
+            return context.rmsnorm(x, weight, residual=residual, residual_out=added, eps=1e-5, out=out, **LAUNCH)
         return context.norm(
             x, weight, bias, kind=kind, residual=residual, residual_out=added, scale=scale, shift=shift,
-            eps=1e-12 if kind == "l2" else 1e-5, out=out,
+            eps=1e-12 if kind == "l2" else 1e-5, out=out, **LAUNCH,
         )  # fmt: skip
 
     def check() -> float:
@@ -184,7 +188,7 @@ def norm_gradient(context: Any, label: str, kind: str, x: torch.Tensor, weight: 
 
     def run() -> object:
         rest = {"dbias": dbias} if kind == "layer" else {}
-        return context.norm_backward(dout, x, weight, kind=kind, eps=1e-5, dx=dx, dweight=dweight, **rest)
+        return context.norm_backward(dout, x, weight, kind=kind, eps=1e-5, dx=dx, dweight=dweight, **rest, **LAUNCH)
 
     def formula(dout: Any, x: Any, weight: Any) -> Any:
         x32, d = (
@@ -253,7 +257,7 @@ def reduced(
         return far(out / size, formula(x.double(), axes) / size)
 
     return Work(
-        f"reduce {label}", lambda: context.reduce(x, kind, axis=axes, out=out), check, 1e-4,
+        f"reduce {label}", lambda: context.reduce(x, kind, axis=axes, out=out, **LAUNCH), check, 1e-4,
         lambda given: formula(given, axes), bytes_of(x, out), (x,), True, goal, "reduce",
     )  # fmt: skip
 
@@ -266,7 +270,7 @@ def largest_place(context: Any, label: str, x: torch.Tensor, axis: int, goal: fl
         return float((x.gather(axis, out.unsqueeze(axis)).squeeze(axis) != x.amax(axis)).sum())
 
     return Work(
-        f"reduce {label}", lambda: context.reduce(x, "argmax", axis=axis, out=out), check, 0.0,
+        f"reduce {label}", lambda: context.reduce(x, "argmax", axis=axis, out=out, **LAUNCH), check, 0.0,
         lambda given: given.argmax(axis), bytes_of(x, out), (x,), True, goal, "reduce",
     )  # fmt: skip
 
@@ -279,6 +283,6 @@ def gathered(context: Any, label: str, table: torch.Tensor, ids: torch.Tensor) -
 
     moved = 2 * bytes_of(out) + bytes_of(ids)
     return Work(
-        f"gather {label}", lambda: context.gather(table, ids, out=out), check, 0.0,
+        f"gather {label}", lambda: context.gather(table, ids, out=out, **LAUNCH), check, 0.0,
         lambda table, ids: F.embedding(ids, table), moved, (table, ids), True, BY_IDS, "gather",
     )  # fmt: skip

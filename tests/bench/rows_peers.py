@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import torch
 from quern import Context
-from works import Place, Work, add_options, distribution, far, finish, run_all
+from works import COLUMNS, LAUNCH, Place, Work, add_options, distribution, far, finish, run_all
 
 
 def scatters(context: Context, place: Place) -> Iterator[Work]:
@@ -31,7 +31,7 @@ def scatters(context: Context, place: Place) -> Iterator[Work]:
             out = torch.zeros(rows, n, device=place.device, dtype=out_type)
 
             def run(x=x, ids=ids, out=out):
-                context.scatter(x, ids, out, add=True)
+                context.scatter(x, ids, out, add=True, **LAUNCH)
 
             def check(x=x, ids=ids, out=out, run=run):
                 out.zero_()
@@ -57,7 +57,7 @@ def scatters(context: Context, place: Place) -> Iterator[Work]:
         out = torch.zeros(max(rows, count), n, device=place.device, dtype=torch.bfloat16)
 
         def place_rows(x=x, ids=distinct, out=out):
-            context.scatter(x, ids, out, unique=True)
+            context.scatter(x, ids, out, unique=True, **LAUNCH)
 
         def compare(x=x, ids=distinct, out=out, run=place_rows):
             run()
@@ -111,6 +111,7 @@ def sorts(context: Context, place: Place) -> Iterator[Work]:
                         keys=keys,
                         keys_out=out,
                         values_out=places if with_places else None,
+                        **LAUNCH,
                     )
 
                 def check(keys=keys, out=out, places=places, with_places=with_places, run=run):
@@ -136,7 +137,7 @@ def histograms(context: Context, place: Place) -> Iterator[Work]:
             counts = torch.empty(1, bins, dtype=torch.int32, device=place.device)
 
             def run(x=x, counts=counts):
-                context.histogram(x, counts=counts)
+                context.histogram(x, counts=counts, **LAUNCH)
 
             def check(x=x, counts=counts, bins=bins, run=run):
                 run()
@@ -158,12 +159,13 @@ def histograms(context: Context, place: Place) -> Iterator[Work]:
     counts = torch.empty(1, 100, dtype=torch.int32, device=place.device)
 
     def check_floats() -> float:
-        context.histogram(x, low=-4.0, high=4.0, counts=counts)
+        context.histogram(x, low=-4.0, high=4.0, counts=counts, **LAUNCH)
         # Where rounding puts a number at a border is each library's own.
         return float((counts[0] - torch.histc(x, 100, -4, 4).int()).abs().max())
 
     yield Work(
-        f"histogram of {total} f32, 100 bins", lambda: context.histogram(x, low=-4.0, high=4.0, counts=counts),
+        f"histogram of {total} f32, 100 bins",
+        lambda: context.histogram(x, low=-4.0, high=4.0, counts=counts, **LAUNCH),
         check_floats, max(total * 1e-6, 2.0), lambda: torch.histc(x, 100, -4, 4), total * 4,
     )  # fmt: skip
 
@@ -182,7 +184,7 @@ def convolutions(context: Context, place: Place) -> Iterator[Work]:
         offsets = torch.arange(0, batch * length + 1, length, dtype=torch.int32, device=place.device)
 
         def run(x=x, out=out, state=state, offsets=offsets):
-            context.conv1d(x, weight, bias, offsets=offsets, state=state, silu=True, out=out)
+            context.conv1d(x, weight, bias, offsets=offsets, state=state, silu=True, out=out, **LAUNCH)
 
         def peer(x=x, batch=batch, length=length, dtype=torch.bfloat16):
             rows = x.view(batch, length, channels).transpose(1, 2).to(dtype)
@@ -235,7 +237,7 @@ def general_convolutions(context: Context, place: Place) -> Iterator[Work]:
         rest = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
 
         def run(mine=mine, factors=factors, bias=bias, out=out, rest=rest):
-            context.conv1d(mine, factors, bias, out=out, **rest)
+            context.conv1d(mine, factors, bias, out=out, **rest, **LAUNCH)
 
         def check(x=x, weight=weight, bias=bias, out=out, run=run, rest=rest):
             run()
@@ -262,7 +264,7 @@ def suppressions(context: Context, place: Place) -> Iterator[Work]:
         ids, counts = (place.integers(0, 1, *shape) for shape in ((images, n), (images,)))
 
         def run(boxes=boxes, scores=scores, ids=ids, counts=counts):
-            context.nms(boxes, scores, 0.5, ids=ids, counts=counts)
+            context.nms(boxes, scores, 0.5, ids=ids, counts=counts, **LAUNCH)
 
         def check(boxes=boxes, scores=scores, ids=ids, counts=counts, run=run):
             run()
@@ -292,7 +294,7 @@ def main() -> None:
     torch.manual_seed(torch.seed() % 2**31)
     context = Context("host" if options.host else "cuda:0")
     place = Place("cpu" if options.host else "cuda", options.host)
-    print(f"{context.device.name}: us of quern's call and graph; PyTorch's call, x as fast; its graph, x as fast")
+    print(f"{context.device.name}: {COLUMNS}")
     families = (scatters, sorts, histograms, convolutions, general_convolutions, suppressions)
     rows = run_all(
         (work for family in families for work in family(context, place)),

@@ -3,17 +3,23 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable
+import types
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from kept import write
 
 CALLS, REPLAYS, IN_GRAPH = 20, 7, 20
+COLUMNS = "us of quern's call, graph, programmatic graph; PyTorch's call, x as fast; its graph, x as fast"
+LAUNCH: dict[str, bool] = {}  # with every call of quern's: programmatic launches
 
 
 @dataclass
@@ -100,24 +106,36 @@ class Clock:
         return {"call": call, "graph": self.graph_us(work)} if call < 100 else {"call": call}
 
 
-def peers_of(work: Work, compiled: bool, fresh: bool) -> Iterable[tuple[str, Callable[[], object]]]:
-    peer, formula = (
-        work.peer,
-        work.compiled_peer or (work.peer if work.compiled else None),
+Peers = list[tuple[str, Callable[[], object]]]
+
+
+def for_these_shapes(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiled for the shapes that it meets first, and without a look at what others of its code have met."""
+    own = types.FunctionType(
+        formula.__code__.replace(), formula.__globals__, formula.__name__, formula.__defaults__, formula.__closure__
     )
+    return torch.compile(own, dynamic=False)
+
+
+def peers_of(work: Work, compiled: bool) -> Peers:
+    peer, formula = work.peer, work.compiled_peer or (work.peer if work.compiled else None)
+    peers: Peers = []
     if peer is not None:
-        yield "eager", lambda: peer(*work.given)
+        peers.append(("eager", lambda: peer(*work.given)))
     if formula is not None and compiled:
-        if fresh:
-            torch._dynamo.reset()  # for these shapes alone
-        quick = torch.compile(formula)
-        yield "compiled", lambda: quick(*work.given)
+        quick = for_these_shapes(formula)
+        peers.append(("compiled", lambda: quick(*work.given)))
+    return peers
 
 
-def measure(work: Work, clock: Clock, options: Any, row: dict[str, Any]) -> str:
-    row["quern"] = clock.both(work.run)
-    text = "".join(f"{row['quern'].get(way, math.nan):9.1f}" for way in ("call", "graph"))
-    for name, peer in peers_of(work, not options.eager, options.fresh):
+def measure(work: Work, peers: Peers, clock: Clock, row: dict[str, Any]) -> str:
+    own = row["quern"] = clock.both(work.run)
+    if "graph" in own:
+        LAUNCH["programmatic"] = True
+        own["programmatic"] = clock.graph_us(work.run)
+        LAUNCH.clear()
+    text = "".join(f"{own.get(way, math.nan):9.1f}" for way in ("call", "graph", "programmatic"))
+    for name, peer in peers:
         try:
             row[name] = clock.both(peer)
         except Exception as error:  # what PyTorch cannot do is no result of quern's
@@ -128,19 +146,36 @@ def measure(work: Work, clock: Clock, options: Any, row: dict[str, Any]) -> str:
             (row[name][way] for name in ("eager", "compiled") if way in row.get(name, {})),
             default=math.nan,
         )
-        row[f"x_{way}"] = best / row["quern"].get(way, math.nan)
+        row[f"x_{way}"] = best / own.get(way, math.nan)
         text += f"{best:9.1f} {row[f'x_{way}']:5.2f}x"
+    row["x_programmatic"] = best / own.get(
+        "programmatic", math.nan
+    )  # beside PyTorch's graph, which has no such launches
     if work.moved:
-        row["tb_s"] = work.moved / row["quern"]["call"] * 1e-6
+        row["tb_s"] = work.moved / own["call"] * 1e-6
         text += f"{row['tb_s']:6.2f} TB/s"
         if work.goal and row["tb_s"] < work.goal:
             text += f" of {work.goal}"
     return text
 
 
+@contextlib.contextmanager
+def turn(folder: str, part: int, parts: int, patience: float = 60) -> Iterator[None]:
+    """Of processes that share a GPU: once all have come here, each is let in alone."""
+    place = Path(folder)
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"ready{part}").touch()
+    end = time.perf_counter() + patience
+    while any(not (place / f"ready{i}").exists() for i in range(parts)) and time.perf_counter() < end:
+        time.sleep(0.02)
+    with open(place / "turn", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def distribution(rows: list[dict[str, Any]], title: str) -> None:
     """Mean, 5 % quantile and the worst ten of how many times as fast as PyTorch."""
-    for way in ("call", "graph"):
+    for way in ("call", "graph", "programmatic"):
         known = sorted(
             (r for r in rows if r.get(f"x_{way}", math.nan) > 0),
             key=lambda r: r[f"x_{way}"],
@@ -161,41 +196,62 @@ def distribution(rows: list[dict[str, Any]], title: str) -> None:
             )
 
 
+def prepare(work: Work, options: Any, row: dict[str, Any]) -> Peers | None:
+    """Checks, and calls each of PyTorch's once; None where quern's call is refused."""
+    try:
+        at = time.perf_counter()
+        work.run()
+        if not options.host:
+            torch.cuda.synchronize()
+        row["first_ms"] = (time.perf_counter() - at) * 1e3
+        row["error"] = work.check()
+    except Exception as error:
+        row["error"] = math.inf
+        print(f"{work.name:54} FAILED: {error}", flush=True)
+    row["right"] = row["error"] <= work.most
+    if "first_ms" not in row:
+        return None
+    peers = [] if options.host or options.alone else peers_of(work, not options.eager)
+    for _, peer in peers:
+        with contextlib.suppress(Exception):  # told when it is timed
+            peer()
+    return peers
+
+
 def run_all(works: Iterable[Work], options: Any, context: Any) -> list[dict[str, Any]]:
-    """Checks, then times; with options.warm alone calls what is timed, once, and with options.host alone checks."""
+    """Checks, then times; with options.warm alone calls what is timed, once, and with options.host alone checks. With
+    options.turns all is checked and compiled before anything is timed."""
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
     clock = None if options.host or options.warm else Clock()
-    rows = []
-    part, parts = (int(n) for n in getattr(options, "part", "0/1").split("/"))
+    rows: list[dict[str, Any]] = []
+    kept: list[tuple[Work, Peers, dict[str, Any]]] = []
+    part, parts = (int(n) for n in options.part.split("/"))
     begin = time.perf_counter()
+
+    def tell(work: Work, peers: Peers, row: dict[str, Any]) -> None:
+        text = measure(work, peers, clock, row) if clock is not None else ""
+        wrong = "" if row["right"] else f"  WRONG BY {row['error']:.3g}"
+        print(f"{work.name:54}{text}{wrong}", flush=True)
+
     for number, work in enumerate(works):
         if options.only not in work.name or number % parts != part:
             continue
-        if getattr(options, "seconds", 0) and time.perf_counter() - begin > options.seconds:
+        if options.seconds and time.perf_counter() - begin > options.seconds:
             print(f"out of time: {work.name} and what follows is not measured", flush=True)
             break
         row: dict[str, Any] = {"work": work.name, "family": work.family}
-        try:
-            at = time.perf_counter()
-            work.run()
-            if not options.host:
-                torch.cuda.synchronize()
-            row["first_ms"] = (time.perf_counter() - at) * 1e3
-            row["error"] = work.check()
-        except Exception as error:
-            row["error"] = math.inf
-            print(f"{work.name:54} FAILED: {error}", flush=True)
-        row["right"] = row["error"] <= work.most
+        peers = prepare(work, options, row)
         rows.append(row)
-        if math.isinf(row["error"]) and "first_ms" not in row:
+        if peers is None:
             continue
-        text, wrong = "", "" if row["right"] else f"  WRONG BY {row['error']:.3g}"
-        if options.warm:
-            for _, peer in peers_of(work, not options.eager, options.fresh):
-                peer()
-        elif clock is not None:
-            text = measure(work, clock, options, row)
-        print(f"{work.name:54}{text}{wrong}", flush=True)
+        if options.turns:
+            kept.append((work, peers, row))
+        else:
+            tell(work, peers, row)
+    if options.turns:
+        with turn(options.turns, part, parts):
+            for work, peers, row in kept:
+                tell(work, peers, row)
     return rows
 
 
@@ -203,7 +259,7 @@ def finish(rows: list[dict[str, Any]], options: Any) -> None:
     if options.json:
         write(
             options.json,
-            note="Microseconds of calls out of a flushed L2 and of graphs of 20 calls.",
+            note="Microseconds of calls out of a flushed L2 and of graphs of 20 calls, plain and programmatic.",
             rows=rows,
         )
     if not all(row["right"] for row in rows):
@@ -224,6 +280,12 @@ def add_options(parser: Any) -> None:
         help="check, call PyTorch's once, and time nothing",
     )
     parser.add_argument("--eager", action="store_true", help="without torch.compile")
-    parser.set_defaults(fresh=True)
+    parser.add_argument("--alone", action="store_true", help="quern without PyTorch")
     parser.add_argument("--part", default="0/1", help="of what is done the i-th of n: i/n")
+    parser.add_argument(
+        "--turns",
+        default="",
+        metavar="FOLDER",
+        help="of processes with the n parts, each in the background: all prepare at once, and time one after the other",
+    )
     parser.add_argument("--seconds", type=float, default=0, help="begin nothing after so many")

@@ -18,6 +18,7 @@ const ForEveryTarget kTemplates = {
     "pointwise * expression=silu(tensor0)*tensor1 width=8 operand0=bf16 operand1=bf16 out=bf16",
     "pointwise * expression=tensor0*tensor1 rank=2 width=8 operand0=f16 along0=shifted operand1=bf16 out=f16",
     "pointwise * expression=tensor0*tensor1 rank=2 width=1 span=tiles operand0=f16 along0=across operand1=f32 out=f32",
+    "pointwise * expression=tensor0*tensor1 rank=2 width=4 span=tiles operand0=f16 along0=across operand1=f32 out=f32",
     "pointwise * results=2 expression=sin(tensor0)+atan2(tensor1,scalar0) expression1=int8(tensor0)&index1 rank=3 "
     "width=2 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any wide=1",
     "pointwise * expression=integer0/integer1+place rank=2 width=2 operand0=int64 operand1=bool along1=any out=f16 "
@@ -216,6 +217,31 @@ TEST(Pointwise, TakesWhatIsTransposedByTiles) {
     p.fill("tiles");
     ASSERT_NO_FATAL_FAILURE(p.run());
     p.check(0, [](const auto& x) { return static_cast<double>(static_cast<float>(x[0] - x[1] * 2)); });
+  }
+}
+
+// Tiles of vectors, of one type and of several, more than one of them and beyond their ends.
+TEST(Pointwise, TakesTilesByVectors) {
+  struct Case {
+    Stored across, along;
+    Extents shape;
+  };
+  for (const Case& c : {Case{Stored::i8, Stored::f16, {72, 136}}, Case{Stored::bf16, Stored::f32, {2, 36, 68}},
+                        Case{Stored::i64, Stored::i8, {34, 66}}}) {
+    SCOPED_TRACE(count_of(c.shape));
+    Pointing p({"tensor0-tensor1", "tensor2"});
+    Extents turned = c.shape;
+    std::int64_t step = 1;
+    for (std::size_t d = 0; d < turned.size(); ++d) turned[d] = step, step *= c.shape[d];
+    p.operand(c.across, c.shape, turned);
+    p.operand(c.along, c.shape);
+    p.operand(c.across, c.shape, turned);
+    p.out(Stored::f32, c.shape);
+    p.out(Stored::f32, c.shape);
+    p.fill("tiles of vectors");
+    ASSERT_NO_FATAL_FAILURE(p.run());
+    p.check(0, [](const auto& x) { return static_cast<double>(static_cast<float>(x[0]) - static_cast<float>(x[1])); });
+    p.check(1, [](const auto& x) { return static_cast<double>(static_cast<float>(x[2])); });
   }
 }
 

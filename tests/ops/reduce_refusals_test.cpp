@@ -80,7 +80,7 @@ TEST(ReduceWarm, RefusesLinesThatNoCallNeeds) {
   const Context fresh = compiling_context();
   for (const char* wrong :
        {"way=rows dtype=f32 kind=none", "way=rows dtype=f32 kind=dot", "way=rows dtype=f32 kind=sum y=1",
-        "way=rows dtype=f32 kind=sum exact=1", "way=rows dtype=f32 kind=argmax", "way=rows dtype=f32 kind=sum team=64",
+        "way=rows dtype=f32 kind=sum exact=1", "way=rows dtype=f32 kind=argmax", "way=rows dtype=f32 kind=sum team=512",
         "way=rows dtype=f32 kind=any out=uint8 after=acc*2", "way=columns dtype=f32 kind=sum vectors=0",
         "way=rows dtype=f32 kind=sum before=gate"}) {
     const std::string line = std::string("reduce host ") + wrong;

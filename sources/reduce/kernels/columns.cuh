@@ -52,27 +52,33 @@ QUERN_DEVICE void take_elements(const ReduceParams& p, const Columns& c, i32 num
   }
 }
 
+// A round of vectors, all of which are there or as many as there are.
+template <bool all>
+QUERN_DEVICE void take_round(const ReduceParams& p, const Columns& c, i32 number, i32 end, State (&states)[kVector]) {
+  Loaded loaded[kAtOnce];
+  QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+    if (!all && number + j * kDown >= end) continue;
+    const Offset at = offset_of(p, number + j * kDown);
+    loaded[j].x = load16_alone(c.x + at.x);
+    if constexpr (kHasY) loaded[j].y = load16_alone(c.y + at.y);
+  }
+  QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+    if (!all && number + j * kDown >= end) continue;
+    f32 v[kVector], w[kVector] = {};
+    widen_vector(loaded[j].x, v);
+    if constexpr (kHasY) widen_vector(loaded[j].y, w);
+    QUERN_UNROLL for (int i = 0; i < kVector; ++i) take_one(p, v[i], w[i], number + j * kDown, states[i]);
+  }
+}
+
 QUERN_DEVICE void take_columns(const ReduceParams& p, const Columns& c, i32 first, i32 end, State (&states)[kVector]) {
-  const bool vectors = p.aligned != 0 && c.count == kVector;
-  QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kDown) {
-    if (vectors && number + (kAtOnce - 1) * kDown < end) {
-      Loaded loaded[kAtOnce];
-      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-        const Offset at = offset_of(p, number + j * kDown);
-        loaded[j].x = load16_alone(c.x + at.x);
-        if constexpr (kHasY) loaded[j].y = load16_alone(c.y + at.y);
-      }
-      QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-        f32 v[kVector], w[kVector] = {};
-        widen_vector(loaded[j].x, v);
-        if constexpr (kHasY) widen_vector(loaded[j].y, w);
-        QUERN_UNROLL for (int i = 0; i < kVector; ++i) take_one(p, v[i], w[i], number + j * kDown, states[i]);
-      }
-    } else if (c.count > 0) {
-      QUERN_ROLLED for (i32 j = 0; j < kAtOnce && number + j * kDown < end; ++j) {
-        take_elements(p, c, number + j * kDown, states);
-      }
-    }
+  i32 number = first;
+  if (p.aligned != 0 && c.count == kVector) {
+    constexpr i32 kStep = kAtOnce * kDown, kLast = (kAtOnce - 1) * kDown;
+    QUERN_ROLLED for (; number + kLast < end; number += kStep) take_round<true>(p, c, number, end, states);
+    if (number < end) take_round<false>(p, c, number, end, states);
+  } else if (c.count > 0) {
+    QUERN_ROLLED for (; number < end; number += kDown) take_elements(p, c, number, states);
   }
 }
 

@@ -81,10 +81,41 @@ QUERN_DEVICE void take_step(const ReduceParams& p, const Row& row, i32 number, S
   state.take<false>(t);
 }
 
+QUERN_DEVICE void take_loaded(const ReduceParams& p, const Loaded& loaded, i64 place, State& state) {
+  Elements<kVector> t;
+  t.place = place, t.from = 0, t.to = kVector;
+  widen_whole(loaded.x, t.v);
+  if constexpr (kHasY) widen_whole(loaded.y, t.y);
+  prepare(p, t);
+  state.take<true>(t);
+}
+
+// The last vectors of a row, which are fewer than a round's: at once where all are whole.
+QUERN_DEVICE bool take_last(const ReduceParams& p, const Row& row, i32 number, i32 end, State& state) {
+  Step steps[kAtOnce];
+  bool whole = true;
+  QUERN_UNROLL for (int i = 0; i < kAtOnce - 1; ++i) {
+    steps[i] = row.step(number + i * kTeam);
+    whole = whole && (number + i * kTeam >= end || (steps[i].whole() && (!kHasY || loads_y(p, steps[i]))));
+  }
+  if (!whole) return false;
+  Loaded loaded[kAtOnce];
+  QUERN_UNROLL for (int i = 0; i < kAtOnce - 1; ++i) {
+    if (number + i * kTeam >= end) continue;
+    loaded[i].x = load_whole(steps[i].x);
+    if constexpr (kHasY) loaded[i].y = load_whole(steps[i].y);
+  }
+  QUERN_UNROLL for (int i = 0; i < kAtOnce - 1; ++i) {
+    if (number + i * kTeam < end) take_loaded(p, loaded[i], steps[i].place, state);
+  }
+  return true;
+}
+
 QUERN_DEVICE void take_row(const ReduceParams& p, const Row& row, i32 first, i32 end, State& state) {
   QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kTeam) {
     Step steps[kAtOnce];
-    bool whole = number + (kAtOnce - 1) * kTeam < end;
+    const bool all = number + (kAtOnce - 1) * kTeam < end;
+    bool whole = all;
     QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
       steps[i] = row.step(number + i * kTeam);
       whole = whole && steps[i].whole() && (!kHasY || loads_y(p, steps[i]));
@@ -95,15 +126,8 @@ QUERN_DEVICE void take_row(const ReduceParams& p, const Row& row, i32 first, i32
         loaded[i].x = load_whole(steps[i].x);
         if constexpr (kHasY) loaded[i].y = load_whole(steps[i].y);
       }
-      QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
-        Elements<kVector> t;
-        t.place = steps[i].place, t.from = 0, t.to = kVector;
-        widen_whole(loaded[i].x, t.v);
-        if constexpr (kHasY) widen_whole(loaded[i].y, t.y);
-        prepare(p, t);
-        state.take<true>(t);
-      }
-    } else {
+      QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) take_loaded(p, loaded[i], steps[i].place, state);
+    } else if (all || !take_last(p, row, number, end, state)) {
       QUERN_ROLLED for (i32 i = 0; i < kAtOnce && number + i * kTeam < end; ++i) {
         take_step(p, row, number + i * kTeam, state);
       }
@@ -116,19 +140,54 @@ QUERN_DEVICE void join_team(State& state, [[maybe_unused]] State* shared) {
   if constexpr (kTeam <= kWarp) {
     join_lanes<kTeam>(state);
   } else {
-    constexpr int kWarps = kThreads / kWarp;
+    constexpr int kWarps = kTeam / kWarp;
     join_lanes<kWarp>(state);
     if (lane() == 0) shared[warp()] = state;
     sync_block();
-    if (thread_index() == 0) {
-      QUERN_UNROLL for (int w = 1; w < kWarps; ++w) state.join(shared[w]);
+    if (thread_index() % kTeam == 0) {
+      QUERN_UNROLL for (int w = 1; w < kWarps; ++w) state.join(shared[warp() + w]);
     }
     sync_block();
   }
 }
 
+// Rows that lie evenly, by code of their own: few take little longer than their code is fetched.
+QUERN_DEVICE void reduce_brief(const ReduceParams& p, State* shared) {
+  constexpr int kBrief =
+      kTeam < kThreads && kAtOnce == 4 && !kHasY ? 8 : kAtOnce;  // what the longest rows of a team have
+  const i32 own = thread_index() % kTeam, row = block_index(0) * kTeams + thread_index() / kTeam;
+  const bool there = row < p.rows;
+  const KeptDim& dim = p.kept[0];
+  State state = State::none();
+  const Element* x = static_cast<const Element*>(p.x) + row * dim.x;
+  const Element* y = kHasY ? static_cast<const Element*>(p.y) + row * dim.y : nullptr;
+  const i32 end = there ? p.length : 0;
+  QUERN_ROLLED for (i32 number = own; number < end; number += kBrief * kTeam) {
+    Loaded loaded[kBrief];
+    QUERN_UNROLL for (int i = 0; i < kBrief; ++i) {
+      const i32 at = number + i * kTeam;
+      if (at >= end) continue;
+      loaded[i].x = load_whole(x + at * kVector);
+      if constexpr (kHasY) loaded[i].y = load_whole(y + at * kVector);
+    }
+    QUERN_UNROLL for (int i = 0; i < kBrief; ++i) {
+      const i32 at = number + i * kTeam;
+      if (at < end) take_loaded(p, loaded[i], static_cast<i64>(at) * kVector, state);
+    }
+  }
+  join_team(state, shared);
+  RowPlace place{};
+  QUERN_UNROLL for (int i = 0; i < kReduceResults; ++i) place.out[i] = row * dim.out[i];
+  if (there && own == 0) store_results(p, place, state);
+}
+
+QUERN_CALLED i64 quotient(i64 n, i64 by) { return n / by; }
+
 QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
   QUERN_SHARED(State, shared, kTeam > kWarp ? kThreads / kWarp : 1);
+  if constexpr (kVector > 1 && !kSegments) {
+    if (laid_first(p.brief != 0)) return reduce_brief(p, shared);
+  }
   const i32 own = thread_index() % kTeam, team = thread_index() / kTeam;
   const i64 units = static_cast<i64>(p.rows) * p.pieces;
   // All threads of a block go through the same rounds.
@@ -136,8 +195,11 @@ QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
                     round += static_cast<i64>(block_count(0)) * kTeams) {
     const i64 unit = round + team;
     const bool there = unit < units;
-    const i32 row = there ? static_cast<i32>(p.pieces == 1 ? unit : unit / p.pieces) : 0;
-    const i32 piece = there ? static_cast<i32>(unit - static_cast<i64>(row) * p.pieces) : 0;
+    i32 row = there ? static_cast<i32>(unit) : 0, piece = 0;
+    if (!laid_first(p.pieces == 1) && there) {
+      row = static_cast<i32>(quotient(unit, p.pieces));
+      piece = static_cast<i32>(unit - static_cast<i64>(row) * p.pieces);
+    }
     const RowPlace place = place_of_row(p, row, 0);
     State state = State::none();
     if (there) {
@@ -145,12 +207,11 @@ QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
       take_row(p, Row(p, place), first + own, end, state);
     }
     join_team(state, shared);
-    if (!there || own != 0) continue;
-    if (p.pieces == 1) {
-      store_results(p, place, state);
-    } else {
-      static_cast<State*>(p.partial)[unit] = state;
+    if (laid_first(p.pieces == 1)) {
+      if (there && own == 0) store_results(p, place, state);
+      continue;
     }
+    if (there && own == 0) static_cast<State*>(p.partial)[unit] = state;
   }
 }
 

@@ -304,6 +304,13 @@ struct RowPlace {
 // `from`: the dimensions before this one are not looked at, and `row` counts without them.
 QUERN_DEVICE RowPlace place_of_row(const ReduceParams& p, i32 row, int from) {
   RowPlace place{};
+  if (laid_first(p.kept_dims <= from + 1)) {  // mostly one dimension
+    const KeptDim& dim = p.kept[from];
+    if (p.kept_dims <= from) return place;
+    place.x = row * dim.x, place.y = row * dim.y;
+    QUERN_UNROLL for (int i = 0; i < kReduceResults; ++i) place.out[i] = row * dim.out[i];
+    return place;
+  }
   QUERN_ROLLED for (int d = from; d < p.kept_dims; ++d) {
     const KeptDim& dim = p.kept[d];
     const i32 rest = d + 1 < p.kept_dims ? row / dim.extent : 0, here = row - rest * dim.extent.value;
