@@ -10,8 +10,8 @@
 
 #include "bindings/demo/memory.h"
 #include "bindings/engine/calls.h"
+#include "bindings/engine/device/stream.h"
 #include "bindings/engine/step.h"
-#include "bindings/engine/stream.h"
 #include "bindings/engine/view.h"
 
 namespace quern::engine {
@@ -65,6 +65,8 @@ class Inputs {
     return reinterpret_cast<T*>(static_cast<char*>(host_data_) + place);
   }
 
+  // sampling/inputs.cpp
+  void fill_sampling(const Part& part, std::int64_t sequence, std::int64_t length, std::int32_t* biases) const;
   void fill_edits(const Part& part, std::int64_t sequence, std::int32_t* biases) const;
 
   Limits limits_;
