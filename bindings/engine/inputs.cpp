@@ -41,7 +41,7 @@ void Inputs::lay_out(const Size& size) {
     return begin;
   };
   const std::int64_t n = size.sequences, rows = n * size.each;
-  tokens_ = place(size.tokens, 4), positions_ = place(size.tokens, 4);
+  tokens_ = place(size.tokens, 4), positions_ = place(size.tokens, 4), slots_ = place(size.tokens, 8);
   cu_q_ = place(n + 1, 4), lengths_ = place(n, 4), table_ = place(n * columns_, 4), last_ = place(rows, 4);
   rows_ = place(n, 4), drafts_ = place(n * limits_.drafts, 4), draft_counts_ = place(n, 4);
   seeds_ = place(n, 8), offsets_ = place(n, 8), top_ks_ = place(n, 4, kFilters);
@@ -61,8 +61,11 @@ void Inputs::fill(const std::vector<Part>& parts) {
   host<std::int32_t>(cu_q_)[0] = 0;
   for (const Part& part : parts) {
     for (std::size_t t = 0; t < part.tokens.size(); ++t, ++row) {
+      const std::int64_t position = part.position + static_cast<std::int64_t>(t), page = position / limits_.page_size;
       host<std::int32_t>(tokens_)[row] = part.tokens[t];
-      host<std::int32_t>(positions_)[row] = static_cast<std::int32_t>(part.position + static_cast<std::int64_t>(t));
+      host<std::int32_t>(positions_)[row] = static_cast<std::int32_t>(position);
+      host<std::int64_t>(slots_)[row] =
+          (*part.pages)[static_cast<std::size_t>(page)] * limits_.page_size + position % limits_.page_size;
     }
     const std::int64_t length = part.position + static_cast<std::int64_t>(part.tokens.size());
     const auto drafts = static_cast<std::int32_t>(part.drafts);
