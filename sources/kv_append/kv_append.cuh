@@ -112,5 +112,6 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
 
 QUERN_KERNEL(quern_kv_append, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::KvAppendParams p) {
   q::launch_next_grid();
+  q::fetch_parameters(p);
   q::append(p);
 }

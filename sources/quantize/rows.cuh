@@ -16,8 +16,10 @@ using Out = OUT;
 inline constexpr Scale kScale = SCALE;
 inline constexpr bool kHeld = HELD;  // a row that must be known as a whole is one pass
 inline constexpr bool kWhole = kNorm || kScale == Scale::token;
-// What is asked of all rows together, or given for them, is read or written where there is no row, too.
-inline constexpr bool kRehearses = kScale != Scale::given && kScale != Scale::find && (!kWhole || kHeld);
+// What is asked of all rows together, or given for them, is read or written where there is no row, too. A norm without
+// a residual has no registers left for it.
+inline constexpr bool kRehearses =
+    kScale != Scale::given && kScale != Scale::find && (!kWhole || kHeld) && (!kNorm || kResidual);
 inline constexpr int kGroupLanes = kGroupColumns / kElements;
 static_assert(kTeam % kGroupLanes == 0 && kGroupLanes <= kWarp, "a group is within a warp");
 
@@ -81,11 +83,13 @@ QUERN_DEVICE f32 row_scale(const QuantizeParams& p, const Pass& pass, f32 larges
 
 // A row or a piece of one that is read once. Returns the largest magnitude yet.
 QUERN_DEVICE f32 take_held(const QuantizeParams& p, const Pass& pass, f32 largest, Joiner& joiner) {
-  // What a norm multiplies by is on its way before the row is waited for.
+  // What a norm multiplies by is on its way before the row is waited for, where a thread holds little of it.
+  constexpr bool kWeightsFirst = kNorm && kResidual;
   Parameters parameters;
-  if constexpr (kNorm) parameters = load_parameters(p, pass);
+  if constexpr (kWeightsFirst) parameters = load_parameters(p, pass);
   Values y = load_values(p, pass);
   if constexpr (kNorm) {
+    if constexpr (!kWeightsFirst) parameters = load_parameters(p, pass);
     if (kScale != Scale::find && kResidual && p.residual_out)
       store_values(p.residual_out, p.residual_out_stride, pass, y);
     f32 mean = 0.0f;
@@ -194,5 +198,6 @@ QUERN_DEVICE void quantize_rows(const QuantizeParams& p) {
 
 QUERN_KERNEL(quern_quantize_rows, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::QuantizeParams p) {
   q::launch_next_grid();
+  q::fetch_parameters(p);
   q::quantize_rows(p);
 }
