@@ -28,7 +28,7 @@ class Needs {
   void add(Shape shape, std::uint32_t n) {
     if (n == 0) return;
     for (const bool few : {false, true}) {
-      fit(shape, n, 16, few);
+      fit(shape, n, 16, few && !shape.product());
       const jit::Spec spec = to_spec(shape, target_.target);
       if (std::find(specs_->begin(), specs_->end(), spec) == specs_->end()) specs_->push_back(spec);
     }

@@ -208,7 +208,7 @@ Problem read_problem(const quern_quantize_args& args, const Runtime& runtime, bo
   reader.read_out();
   reader.read_extras();
   const auto fit_to = [&](bool few) { fit(problem.shape, problem.params.n, call.alignment, few); };
-  fit_to(true);
+  fit_to(!problem.shape.product());
   problem.few = problem.shape;
   // Blocks that look for a tensor's scale have something to tell in the end, one after the other: no more than needed.
   const std::int64_t elements = problem.params.rows * problem.params.n;

@@ -15,8 +15,7 @@ namespace quern::ops::quantize {
 namespace {
 
 constexpr int kMostThreads = 1024;
-constexpr int kLongThreads = 512;   // that take a long row
-constexpr int kPieceThreads = 256;  // that take a piece of a row, at most
+constexpr int kLongThreads = 512;  // that take a long row
 // That take a block of 128 rows: as few as can hold it in registers, so that several blocks on an SM take turns in
 // loading and storing.
 constexpr int kBlockThreads = 256, kWideBlockThreads = 512;
@@ -86,9 +85,10 @@ void fit(Shape& shape, std::int64_t n, int alignment, bool few) {
   shape.tail = n % shape.elements() != 0;
   shape.columns = 0;
   if (shape.scale == q::Scale::block) return;
-  const std::int64_t most = few && !shape.whole()
-                                ? kFewColumns
-                                : std::int64_t{shape.whole() ? kMostThreads : kPieceThreads} * held_elements(shape, n);
+  // A piece is what a warp takes, whatever the rows' length: so all of a model's share a kernel.
+  const std::int64_t most = shape.whole() ? kMostThreads * std::int64_t{held_elements(shape, n)}
+                            : few         ? kFewColumns
+                                          : kNarrow * held_elements(shape, n);
   if (shape.whole() && n > most) return;
   const std::int64_t pieces = (n + most - 1) / most;
   shape.columns = class_of((n + pieces - 1) / pieces, shape);
