@@ -15,6 +15,13 @@ namespace quern::ops {
 void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
                     void** arguments, std::size_t count);
 
+// Whether the blocks of a kernel that can go through their work once on nothing do so before they wait for the launch
+// before. A multiprocessor fetches code that it has not run yet line by line, which takes longer than a few rows; many
+// blocks would be in each other's way.
+inline bool may_rehearse(const jit::Launch& how, int sms) {
+  return how.programmatic && 2 * std::uint64_t{how.grid[0]} * how.grid[1] <= static_cast<std::uint64_t>(sms);
+}
+
 template <class... Params>
 void launch(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
             Params&... params) {

@@ -11,30 +11,6 @@
 
 namespace quern::engine {
 
-namespace {
-
-// What a step would have no room for is refused when it is asked for.
-void check_sampling(const Request& request, std::int64_t vocabulary) {
-  const Sampling& s = request.sampling;
-  const auto most = [](const char* what, std::size_t given, std::int64_t allowed) {
-    if (given > static_cast<std::size_t>(allowed))
-      throw std::runtime_error(std::string(what) + " are " + std::to_string(given) + "; allowed: at most " +
-                               std::to_string(allowed));
-  };
-  most("biases", s.bias.size(), kMostBiases);
-  most("banned tokens", s.banned.size(), kMostBanned);
-  most("log-probabilities", static_cast<std::size_t>(std::max(s.top_logprobs, 0)), std::min(kMostTop, vocabulary));
-  if (has_penalties(s))
-    most("the tokens of an answer with penalties",
-         static_cast<std::size_t>(std::max<std::int64_t>(request.most_new, 0)), kMostPenalised);
-  for (const auto& [token, value] : s.bias) {
-    if (token < 0 || token >= vocabulary)
-      throw std::runtime_error("a bias is of token " + std::to_string(token) + ", which is not of the vocabulary");
-  }
-}
-
-}  // namespace
-
 Engine::Engine(Steps& model) : model_(model), pages_(model.limits().pages, model.limits().page_size) {}
 
 std::int64_t Engine::add(Request request) {
@@ -50,7 +26,7 @@ std::int64_t Engine::add(Request request) {
     if (token < 0 || token >= model_.config().vocabulary)
       throw std::runtime_error("the prompt's token " + std::to_string(token) + " is not of the vocabulary");
   }
-  check_sampling(request, model_.config().vocabulary);
+  check_sampling(request.sampling, request.most_new, model_.config().vocabulary);
   auto sequence = std::make_unique<Sequence>();
   sequence->number = next_number_++;
   sequence->tokens = request.prompt;

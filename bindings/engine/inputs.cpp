@@ -4,29 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "bindings/engine/sampling/numbers.h"
+
 namespace quern::engine {
 namespace {
-
-// Sampling's numbers, which field of sample's args they go to, and what they are part of.
-struct Number {
-  float Sampling::* from;
-  const DLTensor* quern_sample_args::* to;
-  std::int32_t choice;  // 0: always there
-};
-constexpr std::array<Number, 12> kNumbers{{
-    {&Sampling::temperature, &quern_sample_args::temperatures, 0},
-    {&Sampling::top_p, &quern_sample_args::top_ps, kFilters},
-    {&Sampling::min_p, &quern_sample_args::min_ps, kFilters},
-    {&Sampling::typical_p, &quern_sample_args::typical_ps, kRare},
-    {&Sampling::n_sigma, &quern_sample_args::n_sigmas, kRare},
-    {&Sampling::xtc_probability, &quern_sample_args::xtc_probabilities, kRare},
-    {&Sampling::xtc_threshold, &quern_sample_args::xtc_thresholds, kRare},
-    {&Sampling::dynamic_range, &quern_sample_args::dynamic_ranges, kRare},
-    {&Sampling::dynamic_exponent, &quern_sample_args::dynamic_exponents, kRare},
-    {&Sampling::repetition, &quern_sample_args::repetitions, kEdits},
-    {&Sampling::presence, &quern_sample_args::presences, kEdits},
-    {&Sampling::frequency, &quern_sample_args::frequencies, kEdits},
-}};
 
 // What is sent is sent in rows of so many words, which are shared by as many threads as there are.
 constexpr std::int64_t kWords = 64, kRowBytes = kWords * 4;
@@ -60,7 +41,7 @@ void Inputs::lay_out(const Size& size) {
     return begin;
   };
   const std::int64_t n = size.sequences, rows = n * size.each;
-  tokens_ = place(size.tokens, 4), positions_ = place(size.tokens, 4);
+  tokens_ = place(size.tokens, 4), positions_ = place(size.tokens, 4), slots_ = place(size.tokens, 8);
   cu_q_ = place(n + 1, 4), lengths_ = place(n, 4), table_ = place(n * columns_, 4), last_ = place(rows, 4);
   rows_ = place(n, 4), drafts_ = place(n * limits_.drafts, 4), draft_counts_ = place(n, 4);
   seeds_ = place(n, 8), offsets_ = place(n, 8), top_ks_ = place(n, 4, kFilters);
@@ -80,8 +61,11 @@ void Inputs::fill(const std::vector<Part>& parts) {
   host<std::int32_t>(cu_q_)[0] = 0;
   for (const Part& part : parts) {
     for (std::size_t t = 0; t < part.tokens.size(); ++t, ++row) {
+      const std::int64_t position = part.position + static_cast<std::int64_t>(t), page = position / limits_.page_size;
       host<std::int32_t>(tokens_)[row] = part.tokens[t];
-      host<std::int32_t>(positions_)[row] = static_cast<std::int32_t>(part.position + static_cast<std::int64_t>(t));
+      host<std::int32_t>(positions_)[row] = static_cast<std::int32_t>(position);
+      host<std::int64_t>(slots_)[row] =
+          (*part.pages)[static_cast<std::size_t>(page)] * limits_.page_size + position % limits_.page_size;
     }
     const std::int64_t length = part.position + static_cast<std::int64_t>(part.tokens.size());
     const auto drafts = static_cast<std::int32_t>(part.drafts);
@@ -96,75 +80,9 @@ void Inputs::fill(const std::vector<Part>& parts) {
     std::int32_t* const proposed = host<std::int32_t>(drafts_) + i * limits_.drafts;
     std::fill_n(proposed, limits_.drafts, 0);
     std::copy(part.tokens.end() - part.drafts, part.tokens.end(), proposed);
-    host<std::int64_t>(seeds_)[i] = static_cast<std::int64_t>(part.sampling.seed);
-    host<std::int64_t>(offsets_)[i] = length;  // a draw of its own for each place of a text
-    for (std::size_t number = 0; number < kNumbers.size(); ++number) {
-      if (numbers_[number] >= 0) host<float>(numbers_[number])[i] = part.sampling.*kNumbers[number].from;
-    }
-    if ((size_.choice & kFilters) != 0) host<std::int32_t>(top_ks_)[i] = part.sampling.top_k;
-    if ((size_.choice & kEdits) != 0) fill_edits(part, i, &biases);
+    fill_sampling(part, i, length, &biases);
     ++i;
   }
-}
-
-void Inputs::fill_edits(const Part& part, std::int64_t sequence, std::int32_t* biases) const {
-  std::uint32_t *const prompt = host<std::uint32_t>(prompt_mask_) + sequence * words_, *const allowed =
-                                                                                           host<std::uint32_t>(
-                                                                                               allowed_) +
-                                                                                           sequence * words_;
-  std::fill_n(prompt, words_, 0u);
-  for (const std::int32_t token : part.text.first(part.prompt)) prompt[token / 32] |= 1u << token % 32;
-  if (part.allowed.empty()) {
-    std::fill_n(allowed, words_, ~0u);
-  } else {
-    std::copy(part.allowed.begin(), part.allowed.end(), allowed);
-  }
-  // Another's answer may be longer than what is counted.
-  const std::span<const std::int32_t> output =
-      has_penalties(part.sampling) ? part.text.subspan(part.prompt) : std::span<const std::int32_t>{};
-  std::copy(output.begin(), output.end(), host<std::int32_t>(output_tokens_) + sequence * outputs_);
-  host<std::int32_t>(output_lengths_)[sequence] = static_cast<std::int32_t>(output.size());
-  host<std::int32_t>(bias_offsets_)[sequence] = *biases;
-  for (const auto& [token, value] : part.sampling.bias) {
-    host<std::int32_t>(bias_ids_)[*biases] = token;
-    host<float>(bias_values_)[(*biases)++] = value;
-  }
-  host<std::int32_t>(bias_offsets_)[sequence + 1] = *biases;
-  std::int32_t* const banned = host<std::int32_t>(banned_) + sequence * kMostBanned;
-  std::fill_n(banned, kMostBanned, -1);
-  std::copy(part.sampling.banned.begin(), part.sampling.banned.end(), banned);
-}
-
-void Inputs::describe(Chooser* chooser) const {
-  quern_sample_args& args = chooser->args;
-  args = quern_sample_args{};
-  const std::int64_t n = size_.sequences;
-  const auto give = [&](View& slot, const DLTensor* quern_sample_args::* to, std::int64_t place, DLDataType dtype,
-                        std::initializer_list<std::int64_t> shape) {
-    if (place < 0) return;
-    slot = place < ids_ ? view(place, dtype, shape) : result(place, dtype, shape);
-    args.*to = slot;
-  };
-  using Args = quern_sample_args;
-  Chooser& c = *chooser;
-  give(c.ids, &Args::ids, ids_, kI32, {n});
-  if (size_.each > 1) give(c.rows, &Args::rows, rows_, kI32, {n});
-  give(c.seeds, &Args::seeds, seeds_, kI64, {n});
-  give(c.offsets, &Args::offsets, offsets_, kI64, {n});
-  give(c.top_ks, &Args::top_ks, top_ks_, kI32, {n});
-  for (std::size_t i = 0; i < kNumbers.size(); ++i) give(c.numbers[i], kNumbers[i].to, numbers_[i], kF32, {n});
-  give(c.prompt_mask, &Args::prompt_mask, prompt_mask_, kI32, {n, words_});
-  give(c.allowed, &Args::allowed, allowed_, kI32, {n, words_});
-  give(c.output_tokens, &Args::output_tokens, output_tokens_, kI32, {n, outputs_});
-  give(c.output_lengths, &Args::output_lengths, output_lengths_, kI32, {n});
-  give(c.bias_offsets, &Args::bias_offsets, bias_offsets_, kI32, {n + 1});
-  give(c.bias_ids, &Args::bias_ids, bias_ids_, kI32, {n * kMostBiases});
-  give(c.bias_values, &Args::bias_values, bias_values_, kF32, {n * kMostBiases});
-  give(c.banned, &Args::banned, banned_, kI32, {n, kMostBanned});
-  if ((size_.choice & kEdits) != 0) args.max_bias = kMostBiases;
-  give(c.logprobs, &Args::logprobs, logprobs_, kF32, {n});
-  give(c.top_ids, &Args::top_ids, top_ids_, kI32, {n, kMostTop});
-  give(c.top_logprobs, &Args::top_logprobs, top_logprobs_, kF32, {n, kMostTop});
 }
 
 void Inputs::send(Calls& calls) const {

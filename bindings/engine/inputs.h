@@ -10,8 +10,8 @@
 
 #include "bindings/demo/memory.h"
 #include "bindings/engine/calls.h"
+#include "bindings/engine/device/stream.h"
 #include "bindings/engine/step.h"
-#include "bindings/engine/stream.h"
 #include "bindings/engine/view.h"
 
 namespace quern::engine {
@@ -32,6 +32,7 @@ class Inputs {
   // What fill() wrote; T tokens, B sequences, `each` rows of logits of a sequence.
   View tokens() const { return view(tokens_, kI32, {size_.tokens}); }
   View positions() const { return view(positions_, kI32, {size_.tokens}); }
+  View slots() const { return view(slots_, kI64, {size_.tokens}); }  // where in the cache each goes
   View cu_q() const { return view(cu_q_, kI32, {size_.sequences + 1}); }
   View lengths() const { return view(lengths_, kI32, {size_.sequences}); }
   View table() const { return view(table_, kI32, {size_.sequences, columns_}); }
@@ -65,6 +66,8 @@ class Inputs {
     return reinterpret_cast<T*>(static_cast<char*>(host_data_) + place);
   }
 
+  // sampling/inputs.cpp
+  void fill_sampling(const Part& part, std::int64_t sequence, std::int64_t length, std::int32_t* biases) const;
   void fill_edits(const Part& part, std::int64_t sequence, std::int32_t* biases) const;
 
   Limits limits_;
@@ -73,10 +76,11 @@ class Inputs {
   void *host_data_ = nullptr, *device_data_ = nullptr, *counting_ = nullptr;  // counting_: 0, 1, 2, ... on the device
   Size size_{};
   // Bytes from the beginning; -1: not of this step.
-  std::int64_t tokens_ = 0, positions_ = 0, cu_q_ = 0, lengths_ = 0, table_ = 0, last_ = 0, rows_ = 0, drafts_ = 0,
-               draft_counts_ = 0, seeds_ = 0, offsets_ = 0, top_ks_ = 0, prompt_mask_ = 0, output_tokens_ = 0,
-               output_lengths_ = 0, bias_offsets_ = 0, bias_ids_ = 0, bias_values_ = 0, allowed_ = 0, banned_ = 0,
-               ids_ = 0, accepted_ = 0, verified_ = 0, logprobs_ = 0, top_ids_ = 0, top_logprobs_ = 0, end_ = 0;
+  std::int64_t tokens_ = 0, positions_ = 0, slots_ = 0, cu_q_ = 0, lengths_ = 0, table_ = 0, last_ = 0, rows_ = 0,
+               drafts_ = 0, draft_counts_ = 0, seeds_ = 0, offsets_ = 0, top_ks_ = 0, prompt_mask_ = 0,
+               output_tokens_ = 0, output_lengths_ = 0, bias_offsets_ = 0, bias_ids_ = 0, bias_values_ = 0,
+               allowed_ = 0, banned_ = 0, ids_ = 0, accepted_ = 0, verified_ = 0, logprobs_ = 0, top_ids_ = 0,
+               top_logprobs_ = 0, end_ = 0;
   std::array<std::int64_t, 12> numbers_{};  // of kNumbers
 };
 

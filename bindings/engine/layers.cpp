@@ -134,12 +134,13 @@ void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t
   const View q = heads(0, config_.heads), k = heads(config_.q_width(), config_.kv_heads),
              v = heads(config_.q_width() + config_.kv_width(), config_.kv_heads);
   const View keys = cache(pages.keys), values = cache(pages.values), positions = inputs_->positions(),
-             cu_q = inputs_->cu_q(), lengths = inputs_->lengths(), table = inputs_->table();
+             slots = inputs_->slots(), cu_q = inputs_->cu_q(), lengths = inputs_->lengths(), table = inputs_->table();
   const View q_norm(weights.q_norm, device_, kBf16, {dim}), k_norm(weights.k_norm, device_, kBf16, {dim});
 
   quern_kv_append_args append{};
   append.q = q, append.k = k, append.v = v, append.k_cache = keys, append.v_cache = values;
-  append.page_table = table, append.cu_q = cu_q, append.positions = positions;
+  // The host knows each token's place; to look it up on the device would take one load after the other.
+  append.slots = slots, append.positions = positions;
   append.rope = &config_.rope;
   append.eps = config_.eps;
   if (config_.qk_norm && config_.norm_plus_one) append.flags |= QUERN_KV_APPEND_WEIGHT_PLUS_ONE;

@@ -10,12 +10,12 @@
 
 #include "bindings/engine/calls.h"
 #include "bindings/engine/checkpoint/checkpoint.h"
-#include "bindings/engine/communicator.h"
+#include "bindings/engine/device/stream.h"
 #include "bindings/engine/inputs.h"
+#include "bindings/engine/parallel/communicator.h"
 #include "bindings/engine/step.h"
-#include "bindings/engine/stream.h"
 #include "bindings/engine/view.h"
-#include "bindings/engine/weights.h"
+#include "bindings/engine/weights/weights.h"
 #include "quern.h"
 
 namespace quern::engine {
@@ -72,7 +72,7 @@ class Model final : public Steps {
   void attend(const LayerWeights& weights, const Cache& cache, std::int64_t window);
   View scales(void* data, std::int64_t rows, std::int64_t columns) const;
 
-  // choose.cpp
+  // sampling/choose.cpp
   void choose();
   void verify();
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bindings/engine/checkpoint/config.h"
+#include "bindings/engine/sampling/sampling.h"
 
 namespace quern::engine {
 
@@ -27,35 +28,6 @@ struct Limits {
   bool cached_only = false;      // kernels come from the cache: a missing one is an error when a model is made
 };
 
-// How a sequence's next token is chosen; what each of them does, and in which order, says quern_sample_args.
-struct Sampling {
-  float temperature = 0.0f;  // 0: the most probable one
-  std::int32_t top_k = 0;    // 0: all
-  float top_p = 1.0f;
-  float min_p = 0.0f;
-  std::uint64_t seed = 0;
-  float typical_p = 1.0f, n_sigma = 0.0f, xtc_probability = 0.0f, xtc_threshold = 0.1f;
-  float dynamic_range = 0.0f, dynamic_exponent = 1.0f;
-  float repetition = 1.0f, presence = 0.0f, frequency = 0.0f;
-  std::vector<std::pair<std::int32_t, float>> bias = {};  // of tokens, each once; at most kMostBiases
-  std::vector<std::int32_t> banned = {};                  // at most kMostBanned
-  std::int32_t top_logprobs = -1;  // of so many of the most probable tokens, to kMostTop; -1: none
-};
-inline constexpr std::int64_t kMostBiases = 256, kMostBanned = 256, kMostTop = 20;
-// Tokens of an answer that presence, frequency and repetition can count: with biases and banned ones they are a list
-// that the smallest of devices have room for.
-inline constexpr std::int64_t kMostPenalised = 4096 - kMostBiases - kMostBanned;
-
-// What of sample's arrays a step has, or-ed: kernels that do less are faster ones.
-enum Choice : std::int32_t {
-  kChoosePlainly = 0,
-  kFilters = 1,  // top_k, top_p, min_p
-  kRare = 2,     // typical_p to dynamic_exponent
-  kEdits = 4,    // penalties, biases, tokens that may not be
-  kLogprobs = 8,
-  kAllChoices = 16,
-};
-
 // A sequence's part of a step.
 struct Part {
   std::vector<std::int32_t> tokens;        // new ones, and drafts behind them
@@ -69,21 +41,6 @@ struct Part {
   std::size_t prompt = 0;
   std::vector<std::uint32_t> allowed = {};  // a bit for each token that may be chosen; none: all may
 };
-
-inline bool has_penalties(const Sampling& s) {
-  return s.repetition != 1.0f || s.presence != 0.0f || s.frequency != 0.0f;
-}
-
-// Of enum Choice, what a part needs.
-inline std::int32_t choice_of(const Sampling& s, bool all_allowed) {
-  std::int32_t choice = s.top_logprobs >= 0 ? kLogprobs : kChoosePlainly;
-  if (s.temperature > 0.0f) {
-    if (s.top_k > 0 || s.top_p < 1.0f || s.min_p > 0.0f) choice |= kFilters;
-    if (s.typical_p < 1.0f || s.xtc_probability > 0.0f || s.dynamic_range > 0.0f || s.n_sigma > 0.0f) choice |= kRare;
-  }
-  if (has_penalties(s) || !s.bias.empty() || !s.banned.empty() || !all_allowed) choice |= kEdits;
-  return choice;
-}
 
 struct Size {
   std::int64_t tokens, sequences, most_new;  // most_new: of one sequence

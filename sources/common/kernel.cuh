@@ -58,6 +58,8 @@
 //   Grid        wait_for_previous_grid()           programmatic launch: waits until the previous grid has finished and
 //                                                  its writes are visible
 //               launch_next_grid()                 lets the next grid begin its set-up
+//               fetch_parameters(params)           reads a kernel's parameters, each of which is else waited for where
+//                                                  it is first needed: before wait_for_previous_grid()
 //   Control     stay_in_branch()                   keeps the compiler from hoisting the branch that it stands in and
 //                                                  the loads there: parameters that are seldom needed are then loaded
 //                                                  in that branch only

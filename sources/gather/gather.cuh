@@ -72,6 +72,7 @@ QUERN_DEVICE void gather(const GatherParams& p) {
 
 QUERN_KERNEL(quern_gather, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::GatherParams p) {
   q::launch_next_grid();
+  q::fetch_parameters(p);
   q::wait_for_previous_grid();
   q::gather(p);
 }

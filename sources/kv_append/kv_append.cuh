@@ -22,6 +22,9 @@ using Weight = WEIGHT_ELEMENT;  // X or f32
 inline constexpr bool kFindCacheScale = FIND_CACHE_SCALE != 0;
 inline constexpr bool kFindQueryScale = FIND_Q_SCALE != 0;
 
+// A norm's weights and a table's rows are read where there is no head, too.
+inline constexpr bool kRehearses = !kNorm && HAS_TABLE == 0;
+
 // Places in KvAppendParams::heads.
 inline constexpr int kQueries = 0, kKeys = 1, kValues = 2;
 
@@ -45,7 +48,11 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
   const i64 items = static_cast<i64>(p.tokens) * p.strips.value, step = static_cast<i64>(block_count(0)) * kTeams;
   // Counted for the warp's first team: all of a warp go round equally often.
   const i64 warp_first = static_cast<i64>(block_index(0)) * kTeams + warp() * (kWarp / kLanes);
-  QUERN_ROLLED for (i64 first = warp_first; first < items; first += step) {
+  // A multiprocessor fetches code that it has not run yet line by line, which takes longer than a head. So a block goes
+  // through it on no head, which neither reads nor writes, while there is nothing else to do.
+  bool waited = !kRehearses || p.rehearses == 0;
+  if (waited) wait_for_previous_grid();
+  QUERN_ROLLED for (i64 first = waited ? warp_first : items; !waited || first < items;) {
     const i64 item = first + lane() / kLanes;
     const bool inside = item < items;
     const i32 token = inside ? static_cast<i32>(item) / p.strips : 0;  // the library keeps items below 2^31
@@ -92,6 +99,12 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
         store_head(static_cast<QueryOut*>(heads.to) + to + h * heads.to_head, held, head);
       }
     }
+    if (waited) {
+      first += step;
+    } else {
+      wait_for_previous_grid();
+      waited = true, first = warp_first;
+    }
   }
 }
 
@@ -99,6 +112,6 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
 
 QUERN_KERNEL(quern_kv_append, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::KvAppendParams p) {
   q::launch_next_grid();
-  q::wait_for_previous_grid();
+  q::fetch_parameters(p);
   q::append(p);
 }

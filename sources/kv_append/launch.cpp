@@ -78,6 +78,7 @@ void run(const Runtime& runtime, const quern_kv_append_args& args) {
   launch.block[0] = kThreads;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
+  problem.params.rehearses = may_rehearse(launch, runtime.driver->device().sm_count);
   ops::launch(runtime, *kernel, launch, "launching kv_append", problem.params);
 }
 

@@ -30,6 +30,7 @@ struct KvAppendParams {
   i32 tokens;
   Divisor strips;  // of a token, in all
   f32 eps, weight_offset;
+  i32 rehearses;  // blocks go through their work once on no head, while the launch before still runs
 };
 
 }  // namespace q

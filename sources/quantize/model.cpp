@@ -27,9 +27,11 @@ class Needs {
 
   void add(Shape shape, std::uint32_t n) {
     if (n == 0) return;
-    fit(shape, n, 16);
-    const jit::Spec spec = to_spec(shape, target_.target);
-    if (std::find(specs_->begin(), specs_->end(), spec) == specs_->end()) specs_->push_back(spec);
+    for (const bool few : {false, true}) {
+      fit(shape, n, 16, few && !shape.product());
+      const jit::Spec spec = to_spec(shape, target_.target);
+      if (std::find(specs_->begin(), specs_->end(), spec) == specs_->end()) specs_->push_back(spec);
+    }
   }
 
  private:

@@ -31,6 +31,7 @@ struct QuantizeParams {
   f32 eps;
   f32 weight_offset;  // 1 where norms multiply by 1 + weight
   i32 power_of_two;
+  i32 rehearses;  // blocks go through their work once on no row, while the launch before still runs
 };
 
 }  // namespace q

@@ -207,7 +207,12 @@ Problem read_problem(const quern_quantize_args& args, const Runtime& runtime, bo
   reader.read_x();
   reader.read_out();
   reader.read_extras();
-  fit(problem.shape, problem.params.n, call.alignment);
+  const auto fit_to = [&](bool few) { fit(problem.shape, problem.params.n, call.alignment, few); };
+  fit_to(!problem.shape.product());
+  problem.few = problem.shape;
+  // Blocks that look for a tensor's scale have something to tell in the end, one after the other: no more than needed.
+  const std::int64_t elements = problem.params.rows * problem.params.n;
+  if (problem.find_first || !are_few(problem.shape, elements, call.sms)) fit_to(false);
   return problem;
 }
 

@@ -60,6 +60,7 @@ void launch(const Shape& shape, const jit::Kernel& kernel, const Runtime& runtim
   how.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   how.stream = args.stream;
   q::QuantizeParams params = p;
+  params.rehearses = may_rehearse(how, problem.sms);
   ops::launch(runtime, kernel, how, "launching quantize", params);
 }
 
@@ -94,6 +95,7 @@ void prepare(const Runtime& runtime, const quern_quantize_args& args) {
   const Problem problem = read_problem(args, runtime, true);
   if (problem.find_first) kernel_of(finding(problem), runtime, args);
   kernel_of(problem.shape, runtime, args);
+  if (!problem.find_first) kernel_of(problem.few, runtime, args);
 }
 
 void run(const Runtime& runtime, const quern_quantize_args& args) {

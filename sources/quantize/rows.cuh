@@ -16,6 +16,10 @@ using Out = OUT;
 inline constexpr Scale kScale = SCALE;
 inline constexpr bool kHeld = HELD;  // a row that must be known as a whole is one pass
 inline constexpr bool kWhole = kNorm || kScale == Scale::token;
+// What is asked of all rows together, or given for them, is read or written where there is no row, too. A norm without
+// a residual has no registers left for it.
+inline constexpr bool kRehearses =
+    kScale != Scale::given && kScale != Scale::find && (!kWhole || kHeld) && (!kNorm || kResidual);
 inline constexpr int kGroupLanes = kGroupColumns / kElements;
 static_assert(kTeam % kGroupLanes == 0 && kGroupLanes <= kWarp, "a group is within a warp");
 
@@ -79,9 +83,13 @@ QUERN_DEVICE f32 row_scale(const QuantizeParams& p, const Pass& pass, f32 larges
 
 // A row or a piece of one that is read once. Returns the largest magnitude yet.
 QUERN_DEVICE f32 take_held(const QuantizeParams& p, const Pass& pass, f32 largest, Joiner& joiner) {
+  // What a norm multiplies by is on its way before the row is waited for, where a thread holds little of it.
+  constexpr bool kWeightsFirst = kNorm && kResidual;
+  Parameters parameters;
+  if constexpr (kWeightsFirst) parameters = load_parameters(p, pass);
   Values y = load_values(p, pass);
   if constexpr (kNorm) {
-    const Parameters parameters = load_parameters(p, pass);
+    if constexpr (!kWeightsFirst) parameters = load_parameters(p, pass);
     if (kScale != Scale::find && kResidual && p.residual_out)
       store_values(p.residual_out, p.residual_out_stride, pass, y);
     f32 mean = 0.0f;
@@ -159,8 +167,12 @@ QUERN_DEVICE void quantize_rows(const QuantizeParams& p) {
   QUERN_SHARED(f32, shared, 2 * Joiner::kWarps);
   Joiner joiner(shared);
   f32 largest = 0.0f;
-  const i64 step = static_cast<i64>(block_count(0)) * kTeams;
-  QUERN_ROLLED for (i64 first_row = static_cast<i64>(block_index(0)) * kTeams; first_row < p.rows; first_row += step) {
+  const i64 begin = static_cast<i64>(block_index(0)) * kTeams, step = static_cast<i64>(block_count(0)) * kTeams;
+  // A multiprocessor fetches code that it has not run yet line by line, which takes longer than a row. So a block goes
+  // through it on no row, which neither reads nor writes, while there is nothing else to do.
+  bool waited = !kRehearses || p.rehearses == 0;
+  if (waited) wait_for_previous_grid();
+  QUERN_ROLLED for (i64 first_row = waited ? begin : p.rows; !waited || first_row < p.rows;) {
     const i64 row = first_row + (kTeams == 1 ? 0 : thread_index() / kTeam);
     if constexpr (kWhole && kHeld) {
       largest = take_held(p, Pass(p, row, 0), largest, joiner);
@@ -172,6 +184,12 @@ QUERN_DEVICE void quantize_rows(const QuantizeParams& p) {
         largest = take_held(p, Pass(p, row, static_cast<u32>(first)), largest, joiner);
       }
     }
+    if (waited) {
+      first_row += step;
+    } else {
+      wait_for_previous_grid();
+      waited = true, first_row = begin;
+    }
   }
   if constexpr (kScale == Scale::find) find_scale(p, largest, joiner);
 }
@@ -180,6 +198,6 @@ QUERN_DEVICE void quantize_rows(const QuantizeParams& p) {
 
 QUERN_KERNEL(quern_quantize_rows, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::QuantizeParams p) {
   q::launch_next_grid();
-  q::wait_for_previous_grid();
+  q::fetch_parameters(p);
   q::quantize_rows(p);
 }

@@ -15,8 +15,7 @@ namespace quern::ops::quantize {
 namespace {
 
 constexpr int kMostThreads = 1024;
-constexpr int kLongThreads = 512;   // that take a long row
-constexpr int kPieceThreads = 256;  // that take a piece of a row, at most
+constexpr int kLongThreads = 512;  // that take a long row
 // That take a block of 128 rows: as few as can hold it in registers, so that several blocks on an SM take turns in
 // loading and storing.
 constexpr int kBlockThreads = 256, kWideBlockThreads = 512;
@@ -40,19 +39,29 @@ constexpr Names<Dtype, 4> kVectors = {
     {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"f32", Dtype::f32}, {"none", Dtype::other}}};
 constexpr Names<int, 4> kAccesses = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}}};
 
-// Elements that a thread holds at once: what it loads for them is 64 bytes of each tensor, but for narrow accesses.
-int held_elements(const Shape& shape) { return shape.access == 16 && shape.x != Dtype::f32 ? 32 : 16; }
+constexpr int kQuickColumns = 8192;  // of a row whose threads hold half as much
+constexpr int kFewColumns = 256;     // of a piece where there are few: one vector of 16 bytes for each lane of a warp
+
+// Elements that a thread holds at once of a row of so many columns, 0 of one that it does not hold: what it loads for
+// them is 64 bytes, but for narrow accesses. A norm knows nothing of its row before the slowest thread has its sum:
+// with two tensors to load a thread holds half as much, as long as two blocks fit an SM.
+int held_elements(const Shape& shape, std::int64_t columns) {
+  if (shape.access != 16 || shape.x == Dtype::f32) return 16;
+  return shape.norm() && shape.residual && columns > 0 && columns <= kQuickColumns ? 16 : 32;
+}
 
 // The columns that a team is made for: one of few classes, so that lengths near each other share a kernel.
 int class_of(std::int64_t columns, const Shape& shape) {
-  const std::int64_t warp = std::int64_t{kNarrow} * held_elements(shape);
+  const std::int64_t warp = std::int64_t{kNarrow} * held_elements(shape, columns);
   if (columns > warp) return static_cast<int>((columns + warp - 1) / warp * warp);
   return static_cast<int>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(columns, q::kGroupColumns))));
 }
 
 // Threads that an SM is to hold: as few as keep 64 KiB of loads under way, and the registers that leaves to each.
 int resident_threads(const Shape& shape) {
-  if (shape.residual) return 768;  // two tensors, and a weight beside them
+  // Two tensors, and a weight beside them.
+  if (shape.residual)
+    return shape.access == 16 && held_elements(shape, shape.columns) == 16 && shape.x != Dtype::f32 ? 1024 : 768;
   if (shape.scale == q::Scale::block) return shape.x == Dtype::f32 ? 1024 : 768;  // which hold twice as much each
   return shape.front == q::Front::none ? 1280 : 1024;
 }
@@ -68,7 +77,7 @@ constexpr auto kConstants = describe<Shape>(
 
 }  // namespace
 
-void fit(Shape& shape, std::int64_t n, int alignment) {
+void fit(Shape& shape, std::int64_t n, int alignment, bool few) {
   shape.access = alignment;
   const std::int64_t row_bytes = n * bytes_of(shape.x);
   // The second half of a row begins where the first ends.
@@ -76,14 +85,21 @@ void fit(Shape& shape, std::int64_t n, int alignment) {
   shape.tail = n % shape.elements() != 0;
   shape.columns = 0;
   if (shape.scale == q::Scale::block) return;
-  const std::int64_t most = std::int64_t{shape.whole() ? kMostThreads : kPieceThreads} * held_elements(shape);
+  // A piece is what a warp takes, whatever the rows' length: so all of a model's share a kernel.
+  const std::int64_t most = shape.whole() ? kMostThreads * std::int64_t{held_elements(shape, n)}
+                            : few         ? kFewColumns
+                                          : kNarrow * held_elements(shape, n);
   if (shape.whole() && n > most) return;
   const std::int64_t pieces = (n + most - 1) / most;
   shape.columns = class_of((n + pieces - 1) / pieces, shape);
 }
 
+bool are_few(const Shape& shape, std::int64_t elements, int sms) {
+  return elements <= std::int64_t{sms} * resident_threads(shape) * shape.elements();
+}
+
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
-  const int elements = shape.elements(), most = held_elements(shape) / elements;
+  const int elements = shape.elements(), most = held_elements(shape, shape.columns) / elements;
   const int warp = static_cast<int>(target.warp_size);
   Tiling t{};
   if (shape.scale == q::Scale::block) {
@@ -135,7 +151,8 @@ Shape from_constants(const Constants& constants) {
                                      : fitted.columns != shape.columns) {
     refuse(
         "columns is none of the classes: 0 for blocks and for rows too long for registers; 128, 256, 512, 1024 and "
-        "its multiples, or with x f32 or access below 16 128, 256, 512 and its multiples, for what fits them");
+        "its multiples, or with x f32, access below 16 or up to 8192 with a residual 128, 256, 512 and its "
+        "multiples, for what fits them");
   }
   return shape;
 }

@@ -41,8 +41,11 @@ struct Tiling {
   int pass;  // columns that a team takes at once
 };
 
-// Sets tail, access and columns for rows of n elements that are aligned to `alignment` bytes.
-void fit(Shape& shape, std::int64_t n, int alignment);
+// Sets tail, access and columns for rows of n elements that are aligned to `alignment` bytes. `few`: rows that are not
+// taken as a whole go in small pieces, so that many multiprocessors share them.
+void fit(Shape& shape, std::int64_t n, int alignment, bool few = false);
+// Whether an SM's threads have room for so many elements at once, if each takes one vector.
+bool are_few(const Shape& shape, std::int64_t elements, int sms);
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target);
 

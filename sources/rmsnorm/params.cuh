@@ -21,6 +21,7 @@ struct RmsnormParams {
   f32 eps;
   f32 weight_offset;    // 1 where the norm multiplies by 1 + weight
   i32 constant_weight;  // nothing that may still be running writes weight
+  i32 rehearses;        // with constant_weight: blocks go through their work once on no row before they wait
 };
 
 }  // namespace q

@@ -269,6 +269,8 @@ void run(const Runtime& runtime, const quern_rmsnorm_args& args) {
   launch.block[0] = static_cast<std::uint32_t>(tiling.threads);
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
+  problem.params.rehearses =
+      problem.params.constant_weight != 0 && may_rehearse(launch, runtime.driver->device().sm_count);
   ops::launch(runtime, *kernel, launch, "launching rmsnorm", problem.params);
 }
 

@@ -65,17 +65,29 @@ QUERN_DEVICE f32 inverse_of(const RmsnormParams& p, f32 squares) {
 }
 
 QUERN_DEVICE void normalise_held(const RmsnormParams& p, const RawValues<Weight>& weights, Joiner& joiner) {
-  const i64 step = static_cast<i64>(block_count(0)) * kTeams;
-  const auto columns = [&](i64 row) { return columns_from(0, row < p.rows ? p.n : -kPass); };
-  i64 first = static_cast<i64>(block_index(0)) * kTeams;
-  Loaded next = load_row(p, first + team_index(), columns(first + team_index()));
+  const i64 begin = static_cast<i64>(block_index(0)) * kTeams, step = static_cast<i64>(block_count(0)) * kTeams;
+  const auto load = [&](i64 row) { return load_row(p, row, columns_from(0, row < p.rows ? p.n : -kPass)); };
+  // A multiprocessor fetches code that it has not run yet line by line, which takes longer than a row. So where blocks
+  // are few one goes through it on no row, which neither reads nor writes, while there is nothing else to do.
+  bool waited = p.rehearses == 0;
+  if (waited && p.constant_weight) wait_for_previous_grid();
+  i64 first = waited ? begin : p.rows;
+  // Without a residual a block has several rows, and the next one's elements are on their way.
+  Loaded next;
+  if constexpr (!kResidual) next = load(first + team_index());
   // All threads of a block go through the same rounds: teams without a row join the others' sums with nothing.
-  QUERN_ROLLED for (; first < p.rows; first += step) {
+  QUERN_ROLLED while (!waited || first < p.rows) {
     const i64 row = first + team_index();
+    if constexpr (kResidual) next = load(row);
     Values y = values_of(next);
-    next = load_row(p, row + step, columns(row + step));
+    if constexpr (!kResidual) next = load(row + step);
     const f32 inverse = inverse_of(p, joiner.team(sum_of_products(y, y), Plus()));
-    store_row(p, row, columns(row), y, weights, inverse);
+    store_row(p, row, columns_from(0, row < p.rows ? p.n : -kPass), y, weights, inverse);
+    first += step;
+    if (waited) continue;
+    wait_for_previous_grid();
+    waited = true, first = begin;
+    if constexpr (!kResidual) next = load(first + team_index());
   }
 }
 
@@ -99,11 +111,11 @@ QUERN_DEVICE void normalise_rows(const RmsnormParams& p) {
   QUERN_SHARED(f32, shared, 2 * Joiner::kWarps);
   Joiner joiner(shared);
   launch_next_grid();
+  fetch_parameters(p);
   // What the grid before may still be writing is not read before it has ended; weights that nobody writes are.
   if (!p.constant_weight) wait_for_previous_grid();
   if constexpr (kHeld) {
     const RawValues<Weight> weights = load_weights(p, columns_from(0, p.n));
-    if (p.constant_weight) wait_for_previous_grid();
     normalise_held(p, weights, joiner);
   } else {
     if (p.constant_weight) wait_for_previous_grid();

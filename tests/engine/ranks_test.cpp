@@ -1,6 +1,6 @@
 // A model on several devices: two contexts of the host whose sums go through memory that both see.
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/ranks.h"
+#include "bindings/engine/parallel/ranks.h"
 
 #include <gtest/gtest.h>
 

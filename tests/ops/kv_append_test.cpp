@@ -34,6 +34,11 @@ std::vector<AppendCase> append_cases() {
   add("hnd", [](AppendCase& c) { c.hnd = true; });
   add("page_5", [](AppendCase& c) { c.page_size = 5, c.lengths = {1, 16, 7, 9, 20}, c.by = By::table; });
   add("page_1", [](AppendCase& c) { c.page_size = 1, c.q_lens = {1, 2, 1}, c.lengths = {1, 4, 3}; });
+  // Few blocks behind another launch go through their work once on no head.
+  add("rehearsed", [](AppendCase& c) {
+    c.flags = QUERN_CALL_PROGRAMMATIC, c.cache = Element::e4m3, c.scale = Scale::token, c.q_lens = {1, 2},
+    c.lengths = {1, 9};
+  });
   add("norms", [](AppendCase& c) { c.q_norm = c.k_norm = true; });
   add("norm_of_keys_f32", [](AppendCase& c) { c.k_norm = c.norm_f32 = true, c.queries = false; });
   add("norms_plus_one",

@@ -36,6 +36,7 @@ std::vector<QuantizeCase> plain() {
     c.odd_values = true, c.padding = 16, c.scale_columns_first = true;
   }
   all.add("group_of_one", front, QUERN_SCALE_GROUP, 1, 128);
+  all.add("group_rehearsed", front, QUERN_SCALE_GROUP, 3, 400).flags = QUERN_CALL_PROGRAMMATIC;
   all.add("group_pow2", front, QUERN_SCALE_GROUP, 9, 256).flags = kPowerOfTwo;
   {
     QuantizeCase& c = all.add("group_tail", front, QUERN_SCALE_GROUP, 6, 100);
@@ -113,6 +114,15 @@ std::vector<QuantizeCase> plain() {
 
 std::vector<QuantizeCase> norms() {
   Cases all;
+  // Few blocks behind another launch go through their work once on no row.
+  for (const int kind : {QUERN_SCALE_GROUP, QUERN_SCALE_TOKEN, QUERN_SCALE_NONE}) {
+    QuantizeCase& c = all.add(kind == QUERN_SCALE_GROUP   ? "rms_rehearsed_group"
+                              : kind == QUERN_SCALE_TOKEN ? "rms_rehearsed_token"
+                                                          : "rms_rehearsed",
+                              QUERN_FRONT_RMSNORM, kind, 2, kind == QUERN_SCALE_TOKEN ? 256 : 4096);
+    c.residual = true, c.sum = Where::residual, c.weight = Parameter::like_x, c.flags = QUERN_CALL_PROGRAMMATIC;
+    if (kind == QUERN_SCALE_NONE) c.dense = Where::own;
+  }
   {
     QuantizeCase& c = all.add("rms_group", QUERN_FRONT_RMSNORM, QUERN_SCALE_GROUP, 4, 5120);
     c.residual = true, c.sum = Where::own, c.weight = Parameter::like_x, c.scale_columns_first = true;

@@ -25,11 +25,11 @@ constexpr std::size_t kFew = 3;
 
 // The same of quantisations: each front and kind of scale with what differs most, held and long rows.
 constexpr const char* kQuantisations[] = {
-    "quantize * x=bf16 out=e4m3 front=none scale=group columns=7168",
+    "quantize * x=bf16 out=e4m3 front=none scale=group columns=1024",
     "quantize * x=bf16 out=e4m3 front=rmsnorm scale=group residual=1 weight=bf16 columns=7168",
     "quantize * x=bf16 out=e4m3 front=silu_mul scale=token columns=9216",
     "quantize * x=f16 out=e5m2 front=layernorm scale=token residual=1 weight=f32 bias=f32 access=4 tail=1 columns=0",
-    "quantize * x=bf16 out=e4m3 front=none scale=find columns=4096",
+    "quantize * x=bf16 out=e4m3 front=none scale=find columns=1024",
     "quantize * x=bf16 out=e4m3 front=none scale=block",
     "dequantize * x=e4m3 out=bf16",
     "quantize * x=bf16 out=e4m3 front=none scale=token columns=7168",

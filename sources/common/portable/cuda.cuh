@@ -164,6 +164,25 @@ QUERN_DEVICE void launch_next_grid() {
 #endif
 }
 
+// Parameters lie in lines of 64 bytes of constant memory. What is read must be of use, or else the assembler leaves it
+// out: a sleep of no time where all bits are set.
+template <class Params>
+QUERN_DEVICE void fetch_parameters(const Params& p) {
+#if __CUDA_ARCH__ >= 900
+  u32 all = 0;
+  QUERN_UNROLL for (u32 i = 0; i < sizeof(Params) / 4; i += 16) all |= reinterpret_cast<const u32*>(&p)[i];
+  asm volatile(
+      "{\n"
+      ".reg .pred used;\n"
+      "setp.eq.u32 used, %0, 0xffffffff;\n"
+      "@used nanosleep.u32 0;\n"
+      "}" ::"r"(all)
+      : "memory");
+#else
+  (void)p;
+#endif
+}
+
 // ---- Control
 QUERN_DEVICE void stay_in_branch() { asm volatile(""); }
 // The assembler places first the code of a branch that is not taken, and the compiler branches where a number is 0: the

@@ -156,6 +156,8 @@ QUERN_DEVICE void copy_async_wait() {}
 // ---- Grid: launches of a stream follow one another
 QUERN_DEVICE void wait_for_previous_grid() {}
 QUERN_DEVICE void launch_next_grid() {}
+template <class Params>
+QUERN_DEVICE void fetch_parameters(const Params&) {}
 
 // ---- Control
 QUERN_DEVICE void stay_in_branch() { asm volatile(""); }

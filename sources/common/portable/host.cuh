@@ -230,6 +230,8 @@ QUERN_DEVICE void copy_async_wait() {
 // ---- Grid: launches are synchronous, and the executor sees whether a programmatic one waits at all
 QUERN_DEVICE void wait_for_previous_grid() { host::table->waited_for_grid(); }
 QUERN_DEVICE void launch_next_grid() {}
+template <class Params>
+QUERN_DEVICE void fetch_parameters(const Params&) {}
 
 // ---- Control
 QUERN_DEVICE void stay_in_branch() {}

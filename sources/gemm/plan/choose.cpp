@@ -305,17 +305,22 @@ std::vector<Variant> reachable_by_model(const Problem& problem) {
   const auto add = [&](Variant variant) {
     if (std::find(variants.begin(), variants.end(), variant) == variants.end()) variants.push_back(variant);
   };
-  const Options options(problem);
   const Sizes most = sizes_of(problem);
   const bool dense = problem.shape.grouping == Grouping::dense;
-  for (std::int64_t rows = 1;; rows = row_class(rows) + 1) {
-    for (std::int64_t groups = dense ? 1 : most.groups;; groups = Options::group_class(groups) + 1) {
-      for (const bool split_k : {false, true}) {
-        if (!split_k || groups == 1) add(options.least({rows, groups}, {all_sms(problem), split_k}).variant);
+  // Calls that may copy b early, and those that may not.
+  Problem called = problem;
+  for (const std::uint32_t early : {std::uint32_t{0}, kEarlyCopies}) {
+    called.flags = (problem.flags & ~kEarlyCopies) | early;
+    const Options options(called);
+    for (std::int64_t rows = 1;; rows = row_class(rows) + 1) {
+      for (std::int64_t groups = dense ? 1 : most.groups;; groups = Options::group_class(groups) + 1) {
+        for (const bool split_k : {false, true}) {
+          if (!split_k || groups == 1) add(options.least({rows, groups}, {all_sms(problem), split_k}).variant);
+        }
+        if (Options::group_class(groups) >= most.groups) break;
       }
-      if (Options::group_class(groups) >= most.groups) break;
+      if (row_class(rows) >= row_class(most.rows)) break;
     }
-    if (row_class(rows) >= row_class(most.rows)) break;
   }
   // Another call's out may have no tensor map.
   if (std::find(variants.begin(), variants.end(), Variant::overlapped_128x256) != variants.end())

@@ -56,6 +56,9 @@ Work work_of(const Problem& problem, const Tiling& tiling, const Choice& choice,
 // As fitted on an H200, of which other devices are thought to differ alike for all choices.
 const Costs& costs_of(Variant variant, Scales scales);
 
+// With both of these a kernel may copy b before the launch in front of its own has finished.
+inline constexpr std::uint32_t kEarlyCopies = QUERN_CALL_PROGRAMMATIC | QUERN_GEMM_CONSTANT_B;
+
 // The microseconds of a choice, of any variant.
 double cost_of(const Problem& problem, const Tiling& tiling, const Choice& choice, const Sizes& sizes, int sms);
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bindings/engine/checkpoint/numbers.h"
-#include "bindings/engine/weights.h"
+#include "bindings/engine/weights/weights.h"
 
 namespace quern::bench {
 

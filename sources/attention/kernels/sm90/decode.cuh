@@ -138,11 +138,13 @@ QUERN_KERNEL(quern_attention_streams, THREADS, 1, QUERN_PARAM q::AttentionParams
   const int w = shuffle(warp(), 0);
   if (w >= kPipes * kReaders) {
     registers_shrink<kCopyRegisters>();
+    fetch_parameters(p);
     wait_for_previous_grid();
     copy_pieces(p, shared, memory);
   } else {
     shared->init();
     registers_grow<kReaderRegisters>();
+    fetch_parameters(p);
     wait_for_previous_grid();
     meet_named(kStartBarrier, THREADS);
     const int pipe = w % kPipes;

@@ -210,6 +210,7 @@ QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
   if (w == kMapWarp) fetch_maps(map_a, map_b);
   const DenseTiles tiles(p);
   const Beside beside(shared);
+  fetch_parameters(p);
   wait_for_previous_grid();
   bool met = false;
   const auto meet = [&] {

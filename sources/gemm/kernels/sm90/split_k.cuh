@@ -388,6 +388,7 @@ QUERN_KERNEL(quern_gemm_split_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
   const SplitKPart part(p);
   const Work work = own_work(p, part);
   const auto meet = [] { meet_named(kBegun, kThreads); };
+  fetch_parameters(p);
   if (w < kCopyWarp) {
     wait_for_previous_grid();
     meet();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/demo/call.h"
 #include "bindings/engine/view.h"
-#include "bindings/engine/weights.h"
+#include "bindings/engine/weights/weights.h"
 
 namespace quern::engine {
 

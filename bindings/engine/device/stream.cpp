@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/stream.h"
+#include "bindings/engine/device/stream.h"
 
 #include <cstring>
 #include <map>

@@ -9,7 +9,7 @@
 
 #include "bindings/demo/call.h"
 #include "bindings/engine/checkpoint/checkpoint.h"
-#include "bindings/engine/communicator.h"
+#include "bindings/engine/parallel/communicator.h"
 #include "bindings/engine/step.h"
 
 namespace quern::engine {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/devices.h"
+#include "bindings/engine/parallel/devices.h"
 
 #include <algorithm>
 #include <charconv>
 
 #include "bindings/engine/model.h"
-#include "bindings/engine/ranks.h"
+#include "bindings/engine/parallel/ranks.h"
 
 namespace quern::engine {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/weights.h"
+#include "bindings/engine/weights/weights.h"
 
 #include <cstdint>
 #include <initializer_list>

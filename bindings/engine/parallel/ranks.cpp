@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/engine/ranks.h"
+#include "bindings/engine/parallel/ranks.h"
 
 #include <utility>
 

@@ -13,8 +13,8 @@
 
 #include "bindings/demo/call.h"
 #include "bindings/engine/checkpoint/checkpoint.h"
-#include "bindings/engine/devices.h"
 #include "bindings/engine/engine.h"
+#include "bindings/engine/parallel/devices.h"
 #include "bindings/engine/text/template.h"
 #include "bindings/engine/text/tokenizer.h"
 #include "bindings/json/json.h"

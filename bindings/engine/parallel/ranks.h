@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "bindings/engine/communicator.h"
 #include "bindings/engine/model.h"
+#include "bindings/engine/parallel/communicator.h"
 
 namespace quern::engine {
 

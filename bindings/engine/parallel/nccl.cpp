@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "bindings/engine/communicator.h"
+#include "bindings/engine/parallel/communicator.h"
 
 namespace quern::engine {
 namespace {
