@@ -142,7 +142,8 @@ class Problem:
                 token = sequence * queries + i
                 seen = keys[: keys.shape[0] - queries + i + 1]
                 if self.indices is not None:
-                    seen = keys[self.indices[token].long()]
+                    listed = self.indices[token].long()
+                    seen = keys[listed[listed < seen.shape[0]]]
                 logits = self.q[token].double() @ seen.T * SCALE
                 exact = torch.softmax(logits, -1) @ seen[:, :LATENT]
                 off = (out[token].double() - exact).norm() / exact.norm()
