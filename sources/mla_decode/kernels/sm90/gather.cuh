@@ -66,10 +66,15 @@ class Gatherer {
   }
 
   QUERN_DEVICE void run() {
-    Tasks tasks(p, m_.told().mailbox, m_.chunks());
+    const bool schedules = block_ == 0 && w_ == 0;
+    if (schedules) keep(Tasks(p, m_.told().mailbox, m_.chunks()));
     Listener listener(m_.told().mailbox);
     QUERN_ROLLED for (;;) {
-      if (block_ == 0 && w_ == 0) tasks.tell_next();
+      if (schedules) {
+        Tasks tasks(p, m_.told().mailbox, m_.told().tasks);
+        tasks.tell_next();
+        keep(tasks);
+      }
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) < 0) break;
       const i32 end = shuffle(t.end_key, 0);
@@ -91,6 +96,13 @@ class Gatherer {
   }
 
  private:
+  // In shared memory: while rows are on their way no register is left for it.
+  QUERN_DEVICE void keep(const Tasks& tasks) const {
+    sync_warp();
+    if (lane() == 0) m_.told().tasks = tasks.state();
+    sync_warp();
+  }
+
   // What a warp writes goes to the same place of the cluster's other block, too: latent parts in bulk, once they are
   // there. The rope part goes as it is, since weights take its place while bulk copies may still be reading.
   struct Given {
