@@ -133,9 +133,9 @@ class Gatherer {
                                                    : address_of(reinterpret_cast<const u8*>(rows.scale), row);
     RawRow raw = {};
     if (!is_there(rows, row)) return raw;
-    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_once(latent + i * 64);
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_once(rope + i * 64);
-    if (kKind == CacheKind::rows656) raw.scales = load16_once(scales);
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_leaving(latent + i * 64);
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_leaving(rope + i * 64);
+    if (kKind == CacheKind::rows656) raw.scales = load16_leaving(scales);
     if (kKind == CacheKind::e4m3_token) raw.scales.x[0] = *reinterpret_cast<const u32*>(scales);
     return raw;
   }
