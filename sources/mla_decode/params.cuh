@@ -121,11 +121,15 @@ inline constexpr i32 kRows64SharedBytes = 3 * kRows64Matrix + kRows64Numbers + k
 
 // What the kernel for few rows has in shared memory: slots of half a block of keys as they lie in the cache, queries of
 // 8 bits, weights, numbers, and what the others are told.
-inline constexpr i32 kFewKeys = 128, kFewThreads = 384, kFewSlots = 5;
+inline constexpr i32 kFewKeys = 128, kFewSlots = 5;
+// Warpgroups that multiply: of a cache of 8 bits one more, since queries are not in their registers. Another copies.
+inline constexpr i32 kFewMostGroups = 3;
+QUERN_SHARED_CODE constexpr i32 few_groups(bool plain) { return plain ? 2 : kFewMostGroups; }
+QUERN_SHARED_CODE constexpr i32 few_threads(bool plain) { return (few_groups(plain) + 1) * 128; }
 inline constexpr i32 kFewSlotBytes = kFewKeys / 2 * 576;
 inline constexpr i32 kFewExchange = kFewSlots * kFewSlotBytes, kFewWeights = kFewExchange + 27 * 1024;
-inline constexpr i32 kFewNumbers = kFewExchange + 32 * 1024;  // what is given away lies over both
-inline constexpr i32 kFewTold = kFewNumbers + (19 * 16 + kFewSlots * kFewKeys / 2) * 4;
+inline constexpr i32 kFewNumbers = kFewExchange + 33 * 1024;  // what is given away lies over both
+inline constexpr i32 kFewTold = kFewNumbers + ((9 * kFewMostGroups + 1) * 16 + kFewSlots * kFewKeys / 2) * 4;
 inline constexpr i32 kFewToldBytes = 512, kFewSharedBytes = kFewTold + kFewToldBytes;
 
 }  // namespace q

@@ -145,7 +145,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
     t.rows = 16;
     t.block = q::kFewKeys;
     t.stages = q::kFewSlots;
-    t.threads = q::kFewThreads;
+    t.threads = q::few_threads(shape.kind == q::CacheKind::plain);
     t.side_by_side = 4;
     t.price = 2;
     t.shared_bytes = static_cast<std::uint32_t>(q::kFewSharedBytes);

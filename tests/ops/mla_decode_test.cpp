@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -279,6 +280,52 @@ TEST(MlaInvariance, ARowsBitsAreItsOwn) {
     together.poison_outputs();
     ASSERT_NO_FATAL_FAILURE(together.call(context()));
     ASSERT_EQ(together.bits_of(all, 0), together.bits_of(together.output(), 0));
+  }
+}
+
+// A NaN key harms only the queries that see it: not those of the same tile, nor those of another block of a cluster.
+TEST(MlaNan, HarmsOnlyTheQueriesThatSeeIt) {
+  struct Kind {
+    MlaCache cache;
+    int heads, latent, page;
+    bool scale;
+    Element::Kind element = Element::bf16;
+  };
+  const std::vector<Kind> kinds = {
+      {MlaCache::plain, 4, 512, 64, false},      {MlaCache::plain, 40, 512, 64, false},
+      {MlaCache::plain, 40, 512, 5, false},      {MlaCache::plain, 20, 512, 64, false, Element::f16},
+      {MlaCache::plain, 20, 64, 64, false},      {MlaCache::e4m3_tensor, 9, 512, 64, false},
+      {MlaCache::e4m3_token, 9, 512, 64, true},  {MlaCache::e4m3_tensor, 96, 512, 64, false},
+      {MlaCache::e4m3_token, 96, 512, 64, true}, {MlaCache::e4m3_token, 40, 512, 64, false},
+      {MlaCache::rows656, 96, 512, 64, false},   {MlaCache::rows656, 40, 512, 64, true, Element::f16},
+      {MlaCache::e4m3_token, 20, 64, 64, true},
+  };
+  for (const Kind& kind : kinds) {
+    MlaCase c;
+    c.cache = kind.cache;
+    c.heads = kind.heads;
+    c.d_latent = kind.latent;
+    c.page_size = kind.page;
+    c.element = kind.element;
+    c.causal = true;
+    c.sequences = {{3, 150}, {1, 70}};
+    SCOPED_TRACE("heads " + std::to_string(c.heads) + ", latent " + std::to_string(c.d_latent) + ", cache " +
+                 std::to_string(static_cast<int>(c.cache)) + ", page " + std::to_string(c.page_size));
+    MlaProblem problem(c, Random("nan"));
+    ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+    problem.check();
+    const MlaOutput whole = problem.output();
+    problem.spoil_last_key(0, kind.scale);
+    problem.poison_outputs();
+    ASSERT_NO_FATAL_FAILURE(problem.call(context()));
+    const MlaOutput spoilt = problem.output();
+    for (const int t : {0, 1, 3}) EXPECT_EQ(problem.bits_of(whole, t), problem.bits_of(spoilt, t)) << "query " << t;
+    for (int h = 0; h < c.heads; ++h) {
+      const auto at = static_cast<std::size_t>((2 * c.heads + h) * c.d_latent) * 2;
+      for (std::size_t i = at; i < at + static_cast<std::size_t>(c.d_latent) * 2; i += 2) {
+        ASSERT_TRUE(std::isnan(Element(c.element).load(&spoilt.out[i]))) << "head " << h;
+      }
+    }
   }
 }
 

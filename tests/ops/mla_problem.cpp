@@ -297,6 +297,20 @@ void MlaProblem::overwrite(const TensorBox& box, const std::vector<std::int32_t>
   (&box == &lengths ? lengths_buffer_ : &box == &cu_q ? cu_q_buffer_ : table_buffer_).write(values);
 }
 
+void MlaProblem::spoil_last_key(int sequence, bool scale) {
+  const auto s = size_of(sequence);
+  const int j = c_.sequences[s].kv - 1;
+  const auto page = size_of(pages_[s][size_of(j / c_.page_size)]);
+  const std::size_t place = page * size_of(c_.page_size) + size_of(j % c_.page_size);
+  unsigned char* row = &latent_bytes_[place * size_of(row_bytes_)];
+  const bool rows656 = c_.cache == MlaCache::rows656;
+  if (scale && rows656) std::memset(row + 512, kPoison, 4);
+  if (scale && !rows656) scales_[place] = std::numeric_limits<float>::quiet_NaN();
+  if (!scale) std::memset(row, kPoison, c_.cache == MlaCache::plain ? 2 : 1);
+  latent_buffer_.write(latent_bytes_);
+  scale_buffer_.write(scales_);
+}
+
 void MlaProblem::run(quern_context* context) {
   auto error = sized<quern_error>();
   std::uint64_t bytes = 0;

@@ -73,6 +73,8 @@ class MlaProblem {
   void poison_outputs();
   // Other numbers at the beginning of lengths, cu_q or page_table.
   void overwrite(const TensorBox& box, const std::vector<std::int32_t>& values);
+  // A sequence's last key becomes NaN: the first number of its latent part, or its scale.
+  void spoil_last_key(int sequence, bool scale);
   // Asks for the workspace, prepares and calls.
   void run(quern_context* context);
   // Calls alone, with the workspace that run() made; on a stream of one's own it does not wait for the result.

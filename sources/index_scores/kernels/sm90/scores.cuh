@@ -24,6 +24,8 @@ inline constexpr i32 kStages = index_stages(TOKENS);
 inline constexpr i32 kHeadSums = 32;          // accumulators of a thread and query
 inline constexpr i32 kWeights = TOKENS * 64;  // of an item
 static_assert(THREADS == (kConsumers + 1) * kGroupThreads);
+// Named barriers: that it is a warpgroup's turn to have products begin. Both at once would both sum while none multiplies.
+inline constexpr int kTurn = 1;
 
 using KeyState = PipelineState<kStages>;
 using QueryState = PipelineState<2>;
@@ -238,10 +240,12 @@ struct Multiplier {
                              f32 (&scales)[2]) const {
     await(full, state);
     const u64 keys = matrix_descriptor(m.keys + state.stage * kKeyBytes, k_major_layout(Swizzle::bytes128));
+    meet_named(kTurn + group, kConsumers * kGroupThreads);
     wgmma_fence();
     QUERN_UNROLL for (i32 k = 0; k < 4; ++k)
         wgmma<Code, Code, Major::k, Major::k>(x, advanced(keys, k * 32), advanced(queries, k * 32), k > 0);
     wgmma_commit();
+    arrive_named(kTurn + (group ^ 1), kConsumers * kGroupThreads);
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) scales[h] = m.scales[state.stage * kKeys + accumulator_row(thread, h)];
     wgmma_wait<0>(x);
   }
@@ -276,6 +280,7 @@ struct Multiplier {
   QUERN_DEVICE void run() const {
     KeyState state;
     QueryState query;
+    if (group == 1) arrive_named(kTurn, kConsumers * kGroupThreads);  // the first turn is the other's
     i32 turn = 0;  // whose a block of keys is, where they are shared out
     each_item(p, [&](const Work& work, i32 end) {
       const i32 own_first = kSharedKeys ? group * kTokens : 0;

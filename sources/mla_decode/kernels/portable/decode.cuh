@@ -59,6 +59,18 @@ QUERN_DEVICE void multiply_keys(const Memory& m, const Element* keys) {
   }
 }
 
+// Of the block at key `first`, keys that only some of the rows see: `all` is what all of them do.
+QUERN_DEVICE void clear_nan(i32 first, const Range& all, Element* keys) {
+  constexpr int kPieces = kLatent / 8;
+  if (first >= all.first && first + kBlock <= all.last) return;
+  QUERN_ROLLED for (i32 i = thread_index(); i < kBlock * kPieces; i += kThreads) {
+    const i32 row = i / kPieces, piece = i - row * kPieces;
+    if (first + row >= all.first && first + row < all.last) continue;
+    Element* at = keys + row * kPitch + piece * 8;
+    store16(at, without_nan(load16(at)));
+  }
+}
+
 // Logits to weights, and what the rows' sums so far are to be multiplied with.
 QUERN_DEVICE void weigh(const MlaParams& p, const Sequence& s, const Memory& m, const KeyPlaces& places,
                         i32 first_row) {
@@ -176,7 +188,8 @@ QUERN_DEVICE void take_piece(const MlaParams& p, Sequence s, const Piece& piece,
   const i32 tile = block_index(0) % p.side_by_side, first_row = (piece.group * p.side_by_side + tile) * kRows;
   if (first_row >= s.q_len * p.heads) return;
   const i32 last_row = s.q_len * p.heads - 1 < first_row + kRows - 1 ? s.q_len * p.heads - 1 : first_row + kRows - 1;
-  const Range seen = {visible(p, s, first_row).first, visible(p, s, last_row).last};
+  const Range of_first = visible(p, s, first_row), of_last = visible(p, s, last_row);
+  const Range seen = {of_first.first, of_last.last}, all = {of_last.first, of_first.last};
 
   sync_block();  // whoever still reads what the piece before left in shared memory
   copy_queries(p, s, first_row, m.queries);
@@ -199,8 +212,8 @@ QUERN_DEVICE void take_piece(const MlaParams& p, Sequence s, const Piece& piece,
       copy_async_wait<0>();
     }
     sync_block();
-    const u8* raw = m.stages + stage * kLayout.stage_bytes;
-    const Element* keys = reinterpret_cast<const Element*>(raw);
+    u8* raw = m.stages + stage * kLayout.stage_bytes;
+    Element* keys = reinterpret_cast<Element*>(raw);
     if (kQuantised) {
       widen_keys(p, m.places[buffer], raw, m.numbers);
       sync_block();
@@ -209,6 +222,7 @@ QUERN_DEVICE void take_piece(const MlaParams& p, Sequence s, const Piece& piece,
     multiply_keys(m, keys);
     sync_block();
     weigh(p, s, m, m.places[buffer], first_row);
+    if (!kListed) clear_nan(s.first + block * kBlock, all, keys);
     sync_block();
     multiply_values(m, keys, sums);
     sync_block();

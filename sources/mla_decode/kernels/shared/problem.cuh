@@ -18,6 +18,8 @@ inline constexpr int kBlock = BLOCK_KV;  // keys of a block
 inline constexpr bool kListed = INDEXED != 0;
 inline constexpr bool kSlots = INDEXED == 2;
 inline constexpr bool kPaired = PAIRED != 0;  // blocks of threads side by side are a cluster, and share what they copy
+QUERN_DEVICE constexpr u32 bits_of_infinity(f16) { return 0x7c00; }
+QUERN_DEVICE constexpr u32 bits_of_infinity(bf16) { return 0x7f80; }
 inline constexpr f32 kLog2E = 1.44269504088896341f;
 inline constexpr f32 kLn2 = 0.69314718055994531f;
 
@@ -139,6 +141,17 @@ QUERN_DEVICE Range visible(const MlaParams& p, const Sequence& s, i32 row) {
   const i32 first = position - p.window_left;
   const i32 last = position + p.window_right + 1;  // at most 2^31 - 2
   return {first > 0 ? first : 0, last < s.kv_len ? last : s.kv_len};
+}
+
+// NaN among eight elements becomes 0. A key that some rows of a tile see and others do not has a weight of zero in the
+// latter, which times NaN is NaN; those that see it have NaN for a weight, since their logit is.
+QUERN_DEVICE vec16 without_nan(vec16 v) {
+  const u32 largest = bits_of_infinity(Element{});
+  QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+    const u32 low = v.x[i] & 0x7fffu, high = v.x[i] >> 16 & 0x7fffu;
+    v.x[i] &= (low > largest ? 0u : 0xffffu) | (high > largest ? 0u : 0xffff0000u);
+  }
+  return v;
 }
 
 // What exponents are taken relative to: a row without keys yet must not give inf - inf.

@@ -6,13 +6,16 @@
 
 namespace q {
 
-inline constexpr bool kGathered = false;
+inline constexpr bool kGathered = false, kClearsValues = true, kStaggered = false;
 static_assert(!kPaired);
 inline constexpr int kPageRows = PAGE_ROWS;        // of one copy
 inline constexpr int kCopies = kKeys / kPageRows;  // of one tile's rows
 // Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
 inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
 inline constexpr int kFullArrivals = 1, kListeners = kConsumers / kWarp + 3;
+// Each part of a block has a barrier.
+QUERN_DEVICE constexpr int barrier_of(int, int part) { return part; }
+QUERN_DEVICE constexpr bool begins_barrier(int) { return true; }
 inline constexpr bool kQueriesAhead = true, kJoinsPairs = true;
 
 // Whether some row of the tile sees any of a copy's keys, the first of which is `key`.

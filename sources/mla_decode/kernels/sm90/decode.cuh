@@ -17,6 +17,10 @@
 // A block of keys is nine tiles of 64 columns, copied two at a time with a barrier for each two, and filled again by
 // halves as soon as the half's columns have been multiplied. Each of the two blocks has a warp that copies it.
 //
+// Where keys come by cp.async, which takes longer, the warpgroups work half a pair apart: each multiplies the first
+// half of its queries' columns, adds the other's block (the left one that of the pair before), and only then goes on
+// with its own. So one block is under way while the other is at work.
+//
 // Where keys are gathered, two blocks of threads with tiles of one sequence may be a cluster that shares the work.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
@@ -26,14 +30,9 @@
 #else
 #include "mla_decode/kernels/sm90/copies.cuh"
 #endif
-#include "mla_decode/kernels/sm90/pairs.cuh"
+#include "mla_decode/kernels/sm90/results.cuh"
 
 namespace q {
-
-struct Rows {
-  f32 base[2];  // what weights are relative to, in powers of two
-  f32 sum[2];   // of this thread's own weights
-};
 
 struct Multiplier {
   const MlaParams& p;
@@ -72,29 +71,27 @@ struct Multiplier {
   }
 
   QUERN_DEVICE void wait_for_keys(int block, int part, u32 round) const {
-    if constexpr (kPaired) {
-      mbarrier_wait_cluster(full, block * kParts, round);
-    } else {
-      mbarrier_wait(full, block * kParts + (kGathered ? 0 : part), round);
-    }
+    mbarrier_wait(full, block * kParts + barrier_of(block, part), round);
     if (kGathered) fence_async();  // what the copying threads' stores and cp.async wrote
   }
-  QUERN_DEVICE void multiply_keys(f32 (&logits)[32], u32 round) const {
+  // Parts `first` and on of the own block, in the order in which they are copied. Asynchronous.
+  template <int first, int last>
+  QUERN_DEVICE void multiply_parts(f32 (&logits)[32], u32 round) const {
     wgmma_fence();
-    QUERN_UNROLL for (int i = 0; i < kParts; ++i) {
-      // In the order in which they are copied.
+    QUERN_UNROLL for (int i = first; i < last; ++i) {
       const int part = i == kRopePart ? i : i ^ (group * 2);
-      if (!kGathered || i == 0) wait_for_keys(group, part, round);
+      if (begins_barrier(i)) wait_for_keys(group, part, round);
       QUERN_UNROLL for (int k = 0; k < (i == kRopePart ? 1 : 2); ++k) {
         const u32 at = static_cast<u32>((2 * part + k) * kTileBytes);
         wgmma_four<32, 32, Element>(logits, queries.at(at), keys.at(at), i > 0 || k > 0);
       }
     }
     wgmma_commit();
-    wgmma_wait<0>(logits);
   }
   // sums += weights values of a block, the values its half of the columns.
-  QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round) const {
+  // `others` are of products that have not been waited for.
+  template <class... Others>
+  QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round, Others&... others) const {
     // Copied for one warpgroup, which has seen them arrive; the other has to see it for itself.
     QUERN_UNROLL for (int i = 0; i < (kGathered ? 1 : 2); ++i) wait_for_keys(block, group * 2 + i, round);
     wgmma_fence();
@@ -107,7 +104,7 @@ struct Multiplier {
           values.at(static_cast<u32>(block * kBlockBytes + column / 64 * kTileBytes)), true);
     }
     wgmma_commit();
-    wgmma_wait<0>(sums);
+    wgmma_wait<0>(sums, others...);
   }
   // To all blocks of threads that fill it: only products have read it.
   QUERN_DEVICE void release(Mbarrier& empty) const {
@@ -129,6 +126,14 @@ struct Multiplier {
     return ballot(changed) != 0;
   }
 
+  // Logits of the products with the own block, as its rows see it.
+  QUERN_DEVICE void see(const Task& t, i32 own_key, bool edge, f32 (&logits)[32]) const {
+#if CAP
+    QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
+#endif
+    if (edge) mask(t, own_key, logits);
+    if (kListed) mask_listed(m.told().there[group], logits);
+  }
   // What a row does not see becomes -inf.
   QUERN_DEVICE void mask(const Task& t, i32 key, f32 (&logits)[32]) const {
     i32 from[2], to[2];
@@ -165,12 +170,15 @@ struct Multiplier {
   }
 
   // Keys that no row of the tile sees may be anything, NaN too: as values they must be zeros, since their weight is.
-  QUERN_DEVICE void clear_unseen(const Range& any, i32 key) const {
+  // Of keys that only some of the rows see NaN alone.
+  QUERN_DEVICE void clear_unseen(const Task& t, i32 key) const {
     u8* block = m.keys(group);
     QUERN_ROLLED for (i32 i = thread; i < kKeys * kRopeTile * 8; i += kGroupThreads) {
-      const i32 row = i >> 6;
-      if (key + row >= any.first && key + row < any.last) continue;
-      store16(block + (i >> 3 & 7) * kTileBytes + row * 128 + (i & 7) * 16, {});
+      const i32 row = i >> 6, at = key + row;
+      if (at >= t.all.first && at < t.all.last) continue;
+      u8* piece = block + (i >> 3 & 7) * kTileBytes + row * 128 + (i & 7) * 16;
+      const bool seen = at >= t.any.first && at < t.any.last;
+      store16(piece, seen ? without_nan(load16(piece)) : vec16{});
     }
     fence_async();
   }
@@ -182,10 +190,7 @@ struct Multiplier {
     fence_async();
     arrive_named(kWeights0 + group, kConsumers);
   }
-  QUERN_DEVICE void publish(f32* to, const f32 (&rows)[2]) const {
-    if ((thread & 3) != 0) return;
-    QUERN_UNROLL for (int h = 0; h < 2; ++h) to[accumulator_row(thread, h)] = rows[h];
-  }
+  QUERN_DEVICE void publish(f32* to, const f32 (&rows)[2]) const { publish_rows(to, rows, thread); }
   QUERN_DEVICE void learn(const f32* from, f32 (&rows)[2]) const {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) rows[h] = from[accumulator_row(thread, h)];
   }
@@ -200,14 +205,11 @@ struct Multiplier {
     bool first_changed, second_changed = false;
     const i32 own_key = key + group * kKeys;
     const bool edge = !kListed && (own_key < low || own_key > high);
-    multiply_keys(logits, round);
+    multiply_parts<0, kParts>(logits, round);
+    wgmma_wait<0>(logits);
     if (kQueriesAhead && last && elect_one()) mbarrier_arrive(barriers.queries_empty);
     arrive_named(kOwn + group, 2 * kGroupThreads);  // this warp has multiplied the rope part, over which weights go
-#if CAP
-    QUERN_UNROLL for (int i = 0; i < 32; ++i) logits[i] = logit(p, logits[i]);
-#endif
-    if (edge) mask(t, own_key, logits);
-    if (kListed) mask_listed(m.told().there[group], logits);
+    see(t, own_key, edge, logits);
     raise(logits, rows.base, to);
     if (group == 0) {
       publish(m.base(0), to);
@@ -225,8 +227,8 @@ struct Multiplier {
     }
     weigh(logits, to);
     to_operand<Element>(logits, weights);
-    if (edge && !kGathered) clear_unseen(t.any, own_key);
     meet_named(kOwn + group, 2 * kGroupThreads);
+    if (kClearsValues && edge) clear_unseen(t, own_key);
     hand_over(weights);
     sum(logits, rows.sum);
     if (first_changed) scale_rows(sums, first);
@@ -250,67 +252,60 @@ struct Multiplier {
     release(barriers.empty[1][group]);
   }
 
-  // To `out`, or to a slot.
-  QUERN_DEVICE void write_results(const Task& t, f32 (&sums)[128], Rows& rows) const {
-    QUERN_UNROLL for (int h = 0; h < 2; ++h) rows.sum[h] = quad_sum(rows.sum[h]);
-    publish(m.sum(group), rows.sum);
-    sync_named(kBoth, kConsumers);  // and nobody multiplies queries any more
-    f32 total[2];
-    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-      const i32 row = accumulator_row(thread, h);
-      total[h] = m.sum(0)[row] + m.sum(1)[row];
-    }
-    const bool first = group == 0 && (thread & 3) == 0;
-    const int column = group * 256 + accumulator_column(thread, 0);
-    if (t.slot >= 0) {
-      const Meeting meeting{kBoth, kConsumers, &m.told().word};
-      f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
-      if (first) {
-        QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-          const i32 row = accumulator_row(thread, h);
-          slot[kRows * kLatent + row] = rows.base[h];
-          slot[kRows * (kLatent + 1) + row] = total[h];
-        }
+  // Half a pair apart: adds the other's block, block 1 of the pair before or block 0 of this one, while `logits` are
+  // still being multiplied.
+  QUERN_DEVICE void take_other(u32 round, f32 (&logits)[32], f32 (&sums)[128], Rows& rows) const {
+    f32 to[2], factor[2];
+    const int block = group ^ 1;
+    meet_named(kWeights0 + block, kConsumers);
+    learn(m.base(block), to);
+    if (follow(rows, to, factor)) scale_rows(sums, factor);
+    add(sums, block, round, logits);
+    release(m.barriers().empty[block][group]);
+  }
+  // Weighs the own block and adds it.
+  QUERN_DEVICE void take_own(const Task& t, i32 own_key, i32 low, i32 high, u32 round, f32 (&logits)[32],
+                             f32 (&sums)[128], Rows& rows) const {
+    f32 to[2], factor[2];
+    u32 weights[4][4];
+    const bool edge = !kListed && (own_key < low || own_key > high);
+    arrive_named(kOwn + group, 2 * kGroupThreads);
+    see(t, own_key, edge, logits);
+    raise(logits, rows.base, to);
+    publish(m.base(group), to);
+    const bool changed = follow(rows, to, factor);
+    weigh(logits, to);
+    to_operand<Element>(logits, weights);
+    meet_named(kOwn + group, 2 * kGroupThreads);
+    if (kClearsValues && edge) clear_unseen(t, own_key);
+    hand_over(weights);
+    sum(logits, rows.sum);
+    if (changed) scale_rows(sums, factor);
+    sync_named(kStored + group, kGroupThreads);
+    add(sums, group, round);
+    release(m.barriers().empty[group][group]);
+  }
+
+  // All keys of a task.
+  QUERN_DEVICE void take_keys(const Task& t, u32& round, f32 (&sums)[128], Rows& rows) const {
+    const i32 begin = shuffle(t.key, 0), end = shuffle(t.end_key, 0);
+    const i32 low = shuffle(t.all.first, 0), high = shuffle(t.all.last, 0) - kKeys;
+    if constexpr (!kStaggered) {
+      QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
+        take_pair(t, key, low, high, round, sums, rows, key + kBlock >= end);
+        round ^= 1;
       }
-      if (!kJoinsPairs || t.partner < 0) {
-        QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-          f32* to = slot + accumulator_row(thread, h) * kLatent + column;
-          QUERN_UNROLL for (int i = 2 * h; i < 128; i += 4) {
-            *reinterpret_cast<u64*>(to + (i >> 2) * 8) = bits_of(sums[i]) | static_cast<u64>(bits_of(sums[i + 1]))
-                                                                                << 32;
-          }
-        }
-        return;
-      }
-      if (!meeting.is_there(p, t)) {
-        store_sums(slot, sums);
-        if (!meeting.hand_in(p, t)) return;
-      }
-      const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
-      Pair pairs[2];
-      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-        const i32 row = accumulator_row(thread, h);
-        pairs[h] = Pair(t, rows.base[h], total[h], other[kRows * kLatent + row], other[kRows * (kLatent + 1) + row]);
-      }
-      QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = pairs[half_of(i)].join(sums[i], load_sum(other, i));
-      Meeting::leave(p, t);
-    }
-    QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-      const i32 row = accumulator_row(thread, h);
-      const bool there = row < t.rows;
-      const RowPlace place = place_of(p, t.q_begin, t.first_row + (there ? row : 0));
-      const Finished done = finish(p, rows.base[h], total[h], place.head);
-      if (first && there && place.lse) *place.lse = done.lse;
-      // Of four groups of eight columns each of the four threads that have the row gets one.
-      Element* to = place.out + group * 256 + (thread & 3) * 8;
-      QUERN_UNROLL for (int i = 0; i < 8; ++i) {
-        u32 v[4];
-        QUERN_UNROLL for (int g = 0; g < 4; ++g) {
-          const int e = i * 16 + g * 4 + 2 * h;
-          v[g] = pack<Element>(sums[e] * done.inverse, sums[e + 1] * done.inverse);
-        }
-        transpose_quad(v, thread);
-        if (there) store16_global(to + i * 32, {v[0], v[1], v[2], v[3]});
+    } else {
+      f32 logits[32];
+      QUERN_ROLLED for (i32 key = begin;; key += kBlock) {
+        const bool more = key < end;
+        if (more) multiply_parts<0, 2>(logits, round);
+        if (group == 0 ? key > begin : more) take_other(round ^ (group ^ 1), logits, sums, rows);
+        if (!more) break;
+        multiply_parts<2, kParts>(logits, round);
+        wgmma_wait<0>(logits);
+        take_own(t, key + group * kKeys, low, high, round, logits, sums, rows);
+        round ^= 1;
       }
     }
   }
@@ -335,12 +330,8 @@ struct Multiplier {
       }
       Rows rows = {{-infinity(), -infinity()}, {0.0f, 0.0f}};
       QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = 0.0f;
-      const i32 end = shuffle(t.end_key, 0), low = shuffle(t.all.first, 0), high = shuffle(t.all.last, 0) - kKeys;
-      QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
-        take_pair(t, key, low, high, round, sums, rows, key + kBlock >= end);
-        round ^= 1;
-      }
-      write_results(t, sums, rows);
+      take_keys(t, round, sums, rows);
+      write_results(p, m, t, group, thread, sums, rows);
       listener.done();
     }
   }

@@ -3,8 +3,8 @@
 // The operands change places: keys are the rows of the tensor cores' tiles, and the 16 rows of queries their columns,
 // so that nothing is multiplied in vain. How that is done depends on the cache: few_codes.cuh, few_plain.cuh.
 //
-// Two warpgroups take the parts of a block of 128 keys in turns, each with sums of its own, so that one's softmax runs
-// while the other multiplies; at last they are added up. Four warps copy.
+// Two or three warpgroups take the parts of blocks of 128 keys in turns, each with sums of its own, so that one's
+// softmax runs while others multiply; at last they are added up. Four warps copy.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/pipeline.cuh"
 #include "common/sm90/warpgroup.cuh"
@@ -31,19 +31,21 @@ class Multiplier {
 
   QUERN_DEVICE void run() {
     Listener listener(m.told().mailbox);
-    PipelineState<kFewSlots> slot;
-    if (group == 1) slot.next();
+    PipelineState<kFewSlots> first;  // of a task
     QUERN_ROLLED for (;;) {
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) < 0) break;
       products.load_queries(t);
       QUERN_UNROLL for (int i = 0; i < 4; ++i) base[i] = -infinity(), sum[i] = 0.0f;
       QUERN_UNROLL for (int i = 0; i < 8; ++i) sums[i] = {};
-      const i32 end = shuffle(t.end_key, 0);
-      QUERN_ROLLED for (i32 key = shuffle(t.key, 0) + group * kPartKeys; key < end; key += 2 * kPartKeys) {
+      const i32 begin = shuffle(t.key, 0), end = shuffle(t.end_key, 0);
+      PipelineState<kFewSlots> slot = first;
+      slot.skip(group);
+      QUERN_ROLLED for (i32 key = begin + group * kPartKeys; key < end; key += kGroups * kPartKeys) {
         take_part(t, key, slot);
-        slot.template advance<2>();
+        slot.template advance<kGroups>();
       }
+      first.skip(quotient(end - begin, kPartKeys));
       write_results(t);
       listener.done();
     }
@@ -65,6 +67,18 @@ class Multiplier {
     }
   }
 
+  // Of keys that only some of the rows see; those that no row sees were not copied. All of the group have multiplied
+  // them.
+  QUERN_DEVICE void clear_nan(const Task& t, i32 key, u8* keys) const {
+    constexpr int kPieces = kLatent * 2 / 16;
+    QUERN_ROLLED for (i32 i = thread_index() % kGroupThreads; i < kPartKeys * kPieces; i += kGroupThreads) {
+      const i32 row = i / kPieces, piece = i % kPieces;
+      if (key + row >= t.all.first && key + row < t.all.last) continue;
+      u8* at = keys + (piece >> 3) * kFewTile + row * 128 + (piece & 7) * 16;
+      store16(at, without_nan(load16(at)));
+    }
+  }
+
   // A part of a block, the first key at `key`.
   QUERN_DEVICE void take_part(const Task& t, i32 key, const PipelineState<kFewSlots>& slot) {
     const SharedArray<Mbarrier> full(m.told().full);
@@ -78,7 +92,7 @@ class Multiplier {
       scale[h] = 1.0f, size[h] = 0.0f;
       if (kKind == CacheKind::e4m3_token) {
         scale[h] = m.scales(slot.stage)[products.key_of(h)];
-        size[h] = log2(fabs(scale[h]));
+        size[h] = fabs(scale[h]) < infinity() ? log2(fabs(scale[h])) : 0.0f;  // else logits say so
       }
       QUERN_UNROLL for (int c = 0; c < 4; ++c) {
         x[h][c] *= products.factor[c];
@@ -88,13 +102,14 @@ class Multiplier {
 #endif
       }
     }
+    const bool edge = !kListed && (key < t.all.first || key + kPartKeys > t.all.last);
     if (kListed) {
       const u64 there = m.told().there[slot.stage];
       QUERN_UNROLL for (int h = 0; h < kHeld; ++h) {
         const bool seen = (there >> products.key_of(h) & 1) != 0;
         QUERN_UNROLL for (int c = 0; c < 4; ++c) x[h][c] = seen ? x[h][c] : -infinity();
       }
-    } else if (key < t.all.first || key + kPartKeys > t.all.last) {
+    } else if (edge) {
       mask(t, key, x);
     }
     // Maxima are of what weights become once they are multiplied with their token's scale.
@@ -132,6 +147,7 @@ class Multiplier {
       }
     }
     products.store_weights(weight);
+    if (kPlain && edge) clear_nan(t, key, m.keys(slot.stage));
     sync_named(kGroup + group, kGroupThreads);
     if (ballot(changed)) {
       QUERN_UNROLL for (int i = 0; i < 8; ++i) {
@@ -144,6 +160,40 @@ class Multiplier {
   }
   QUERN_DEVICE static int column_of_element(int i) { return (i >> 2) * 2 + (i & 1); }
 
+  // The third group's sums go to the first two, a half of each warp's columns to each.
+  QUERN_DEVICE void add_third(f32 (&by)[4]) {
+    if (group == 2) {
+      QUERN_UNROLL for (int i = 0; i < 8; ++i) {
+        QUERN_UNROLL for (int e = 0; e < 8; e += 4) {
+          vec16 given;
+          QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+            given.x[x] = bits_of(sums[i].x[e + x] * by[column_of_element(e + x)]);
+          }
+          store16(m.merged(i >> 2, w) + (2 * (i & 3) + e / 4) * kWarp + lane(), given);
+        }
+      }
+    }
+    sync_named(kBoth, kConsumers);
+    if (group == 2) return;
+    QUERN_UNROLL for (int i = 0; i < 8; ++i) {
+      QUERN_UNROLL for (int e = 0; e < 8; ++e) sums[i].x[e] *= by[column_of_element(e)];
+    }
+    QUERN_UNROLL for (int c = 0; c < 4; ++c) by[c] = 1.0f;
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      QUERN_UNROLL for (int e = 0; e < 8; e += 4) {
+        const vec16 given = load16(m.merged(group, w) + (2 * i + e / 4) * kWarp + lane());
+        QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+          if (group == 0) {
+            sums[i].x[e + x] += f32_of(given.x[x]);
+          } else {
+            sums[i + 4].x[e + x] += f32_of(given.x[x]);
+          }
+        }
+      }
+    }
+    sync_named(kTwo, 2 * kGroupThreads);  // before the same places are written again
+  }
+
   QUERN_DEVICE void write_results(const Task& t) {
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       QUERN_UNROLL for (int d = 4; d < kWarp; d *= 2) sum[c] += shuffle_xor(sum[c], d);
@@ -151,14 +201,15 @@ class Multiplier {
       if (line == 0 && w == 0) m.bases(group)[row_of_column(c)] = base[c];
     }
     sync_named(kBoth, kConsumers);
-    // Both groups' sums become relative to the larger of their maxima.
+    // All groups' sums become relative to the largest of their maxima.
     f32 total[4], by[4];
     QUERN_UNROLL for (int c = 0; c < 4; ++c) {
       const i32 row = row_of_column(c);
-      const f32 joint = fmax(m.bases(0)[row], m.bases(1)[row]);
+      f32 joint = m.bases(0)[row];
+      QUERN_UNROLL for (int g = 1; g < kGroups; ++g) joint = fmax(joint, m.bases(g)[row]);
       by[c] = exp2(base[c] - finite_max(joint)) * products.unit();
       total[c] = 0.0f;
-      QUERN_UNROLL for (int g = 0; g < 2; ++g) {
+      QUERN_UNROLL for (int g = 0; g < kGroups; ++g) {
         const vec16 four = load16(m.totals(g, row));
         f32 all = 0.0f;
         QUERN_UNROLL for (int i = 0; i < 4; ++i) all += f32_of(four.x[i]);
@@ -166,7 +217,9 @@ class Multiplier {
       }
       base[c] = joint;
     }
-    // Each group writes a half of each warp's columns, and gives the other half away.
+    if (kGroups == 3) add_third(by);
+    if (group == 2) return;
+    // Each of two groups writes a half of each warp's columns, and gives the other half away.
     Accumulator result[4];
     QUERN_UNROLL for (int i = 0; i < 4; ++i) {
       QUERN_UNROLL for (int e = 0; e < 8; e += 4) {
@@ -180,7 +233,7 @@ class Multiplier {
         store16(m.merged(group, w) + (2 * i + e / 4) * kWarp + lane(), given);
       }
     }
-    sync_named(kBoth, kConsumers);
+    sync_named(kTwo, 2 * kGroupThreads);
     QUERN_UNROLL for (int i = 0; i < 4; ++i) {
       QUERN_UNROLL for (int e = 0; e < 8; e += 4) {
         const vec16 given = load16(m.merged(group ^ 1, w) + (2 * i + e / 4) * kWarp + lane());
@@ -334,10 +387,10 @@ QUERN_KERNEL(quern_mla_few16, THREADS, 1, QUERN_PARAM q::MlaParams p) {
   sync_block();
   const int w = shuffle(warp(), 0);
   if (w < kConsumers / kWarp) {
-    registers_grow<208>();
+    registers_grow<kGroups == 3 ? 144 : 208>();
     Multiplier(p, memory, w).run();
   } else {
-    registers_shrink<88>();
+    registers_shrink<kGroups == 3 ? 80 : 88>();
     copy_all(p, memory, w - kConsumers / kWarp);
   }
 }

@@ -48,12 +48,13 @@ struct Products {
     const u32 e = bits_of(largest) >> 23;
     return e < 1 ? 1 : e < 253 ? e : 253;
   }
-  // Queries to shared memory, as operand B: 16 threads have a row, four columns of each 64.
+  // Queries to shared memory, as operand B: of two warpgroups 16 threads have a row, four columns of each 64.
   QUERN_DEVICE void load_queries(const Task& t) {
-    constexpr int kRowThreads = kConsumers / kRows, kPieces = kColumns / (4 * kRowThreads), kLatentPieces = kPieces - 1;
+    constexpr int kRowThreads = 2 * kGroupThreads / kRows, kPieces = kColumns / (4 * kRowThreads),
+                  kLatentPieces = kPieces - 1;
     static_assert(kRope == 4 * kRowThreads, "the last piece is the rope part's");
     const int row = thread_index() / kRowThreads, own = thread_index() % kRowThreads * 4;
-    const bool take = row < t.rows;
+    const bool loads = group < 2, take = loads && row < t.rows;
     u64 raw[kPieces];
     {
       const i32 of = t.first_row + (take ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
@@ -75,9 +76,10 @@ struct Products {
     }
     QUERN_UNROLL for (int d = 1; d < kRowThreads; d *= 2) largest = fmax(largest, shuffle_xor(largest, d));
     sync_named(kBoth, kConsumers);  // what was given away of the results before lies there no more
-    if (own == 0) m.largest()[row] = largest;
+    if (loads && own == 0) m.largest()[row] = largest;
     const f32 down = f32_of((254 - exponent_of(largest)) << 23) * kQueryUnit;
     QUERN_UNROLL for (int i = 0; i < kPieces; ++i) {
+      if (!loads) break;
       f32 rest[4];
       QUERN_UNROLL for (int j = 0; j < 2; ++j) {
         const f32x2 two = unpack<Element>(static_cast<u32>(raw[i] >> 32 * j));
@@ -109,7 +111,7 @@ struct Products {
   // The warpgroup's 64 keys times all queries: of this warp's 16 keys each thread has two.
   QUERN_DEVICE void multiply_keys(const u8* keys, f32 (&x)[kHeld][4]) const {
     constexpr int kTiles = kLatent / 128 + 1, kElements = kParts * 8;  // the rope part's the last
-    constexpr int kAtOnce = kParts == 2 ? kTiles : 3;                  // for whose products there are registers
+    constexpr int kAtOnce = 3;                                         // for whose products there are registers
     constexpr u64 kLayout = k_major_layout(Swizzle::bytes128), kRopeLayout = k_major_layout(Swizzle::bytes64);
     f32 totals[kElements];
     QUERN_UNROLL for (int first = 0; first < kTiles; first += kAtOnce) {

@@ -12,14 +12,14 @@ inline constexpr int kFewParts = 2;
 template <>
 inline constexpr int kFewParts<f16> = 3;
 
-inline constexpr int kConsumers = 256, kGroupThreads = 128;
+inline constexpr int kGroups = few_groups(kPlain), kGroupThreads = 128, kConsumers = kGroups * kGroupThreads;
 inline constexpr int kColumns = kLatent + kRope;
 // Numbers of 8 bits that make one of a query, each kPartUnit times smaller than the one before, and the largest of
 // which lie below twice kQueryUnit: the largest that is less than a half of e4m3's largest.
 inline constexpr int kParts = kFewParts<Element>;
 inline constexpr f32 kPartUnit = 16.0f, kQueryUnit = 128.0f;
 inline constexpr int kQueryTile = kParts * kRows * 128;
-static_assert(kRows == 16 && kBlock == kFewKeys && kLatent == 512 && kRope == 64 && THREADS == kFewThreads &&
+static_assert(kRows == 16 && kBlock == kFewKeys && kLatent == 512 && kRope == 64 && THREADS == few_threads(kPlain) &&
               kWarp == 32 && kKind != CacheKind::rows656);
 inline constexpr int kBytes = kPlain ? 2 : 1;  // of a number of the cache
 // A slot's keys are tiles of 128 bytes of each, one behind the other, swizzled; the rope part's of 8 bits are a tile of
@@ -27,8 +27,8 @@ inline constexpr int kBytes = kPlain ? 2 : 1;  // of a number of the cache
 inline constexpr int kFewTile = kPartKeys * 128;
 static_assert(kPartKeys * kColumns * kBytes == kFewSlotBytes);
 
-// Named barriers: of all who multiply; of a warpgroup.
-enum Named { kBoth = 1, kGroup = 2 };
+// Named barriers: of all who multiply; of the first two warpgroups; of a warpgroup.
+enum Named { kBoth = 1, kTwo = 2, kGroup = 3 };  // kGroup: of the first; the others' follow
 // Rows of the tile that a thread has in a product with queries, as columns 0 to 3; `column` is lane % 4.
 QUERN_DEVICE int few_row(int column, int i) { return (i >> 1) * 8 + column * 2 + (i & 1); }
 // The element of a product of 16 x 16 in the thread's column c, of its row h of two.
@@ -62,18 +62,19 @@ struct Memory {
   QUERN_DEVICE u8* weights(int group, int key, int piece) const {
     return at + kFewWeights + (group * kPartKeys + key) * 32 + ((piece ^ (key >> 2 & 1)) << 4);
   }
-  // What a group gives away of a warp's results, once neither queries nor weights are needed.
+  // What a group gives away of a warp's results, once neither queries nor weights are needed: a half each of two, or
+  // all of one.
   QUERN_DEVICE vec16* merged(int group, int w) const {
     return reinterpret_cast<vec16*>(at + kFewExchange + (group * 4 + w) * 4096);
   }
   QUERN_DEVICE f32* numbers() const { return reinterpret_cast<f32*>(at + kFewNumbers); }
   // A row's maxima, and at last its sums, of a group's four warps; what its weights are relative to.
   QUERN_DEVICE f32* of_warps(int group, int row) const { return numbers() + (group * kRows + row) * 4; }
-  QUERN_DEVICE f32* totals(int group, int row) const { return numbers() + ((2 + group) * kRows + row) * 4; }
-  QUERN_DEVICE f32* bases(int group) const { return numbers() + (16 + group) * kRows; }
+  QUERN_DEVICE f32* totals(int group, int row) const { return numbers() + ((kGroups + group) * kRows + row) * 4; }
+  QUERN_DEVICE f32* bases(int group) const { return numbers() + (8 * kGroups + group) * kRows; }
   // The largest number of a row's queries.
-  QUERN_DEVICE f32* largest() const { return numbers() + 18 * kRows; }
-  QUERN_DEVICE f32* scales(i32 slot) const { return numbers() + 19 * kRows + slot * kPartKeys; }
+  QUERN_DEVICE f32* largest() const { return numbers() + 9 * kGroups * kRows; }
+  QUERN_DEVICE f32* scales(i32 slot) const { return numbers() + (9 * kGroups + 1) * kRows + slot * kPartKeys; }
   QUERN_DEVICE FewTold& told() const { return *reinterpret_cast<FewTold*>(at + kFewTold); }
 };
 

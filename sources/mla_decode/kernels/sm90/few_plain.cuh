@@ -7,7 +7,7 @@
 namespace q {
 
 // Named barriers: of two warps of a warpgroup with the same keys; few.cuh has those before.
-inline constexpr int kPairs = 4;
+inline constexpr int kPairs = kGroup + kGroups;
 
 // Within a warpgroup, logits: warp w has keys 16 (w % 2) and on, and a half of the columns, whose queries it keeps in
 // registers; two warps then add up what they have, and each ends up with eight keys. Sums: warp w has columns 128 w and

@@ -16,15 +16,25 @@
 namespace q {
 
 inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
-inline constexpr int kBlockWarps = kPlain ? 2 : 4;  // that copy a block, so many rows each
+inline constexpr bool kStaggered = kPlain;     // see decode.cuh: elsewhere there are no registers for it
+inline constexpr bool kClearsValues = kPlain;  // else those that widen do: what they read goes to other blocks, too
+inline constexpr int kBlockWarps = 4;          // that copy a block, so many rows each
 inline constexpr int kWarpRows = kKeys / kBlockWarps;
+inline constexpr int kCopyWarps = kPlain ? kBlockWarps : 2 * kBlockWarps;
+// A block has two barriers, of the half of its columns that is free first and of the rest, or one where keys are
+// widened.
+QUERN_DEVICE constexpr int barrier_of(int block, int part) {
+  return kPlain ? (part == kRopePart ? 1 : part >> 1 ^ block) : 0;
+}
+// Whether part i of a block, in the order in which they are copied, is the first of its barrier.
+QUERN_DEVICE constexpr bool begins_barrier(int i) { return i == 0 || (kPlain && i == 2); }
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = kBlockWarps + (kPlain ? kBlockWarps * kWarp : 0);
-inline constexpr int kListeners = kConsumers / kWarp + 2 * kBlockWarps;
+inline constexpr int kListeners = kConsumers / kWarp + kCopyWarps;
 inline constexpr int kShare = 8;                                        // rows of a block that a warp widens in one go
 inline constexpr int kRopeReads = kKind == CacheKind::rows656 ? 2 : 1;  // of 16 bytes, of a lane
 inline constexpr u32 kShareBytes = kShare * kTiles * 128;               // as they are stored
-static_assert(kWarp == 4 * kShare && (kPlain || kWarpRows == 2 * kShare), "four lanes have a row");
+static_assert(kWarp == 4 * kShare && kWarpRows == 2 * kShare, "four lanes have a row");
 
 template <class T>
 inline constexpr bool kIsBf16 = false;
@@ -37,20 +47,16 @@ struct RawRow {
   vec16 scales;  // rows656: of 128 numbers each; of a token: the first
 };
 
-// By kind of cache: how keys are looked up, and a bit for each of a warp's rows.
+// By kind of cache: how keys are looked up.
 template <bool plain>
 struct Ways {
   using Finder = LookupInMemory;
-  using Bits = u16;
 };
 template <>
 struct Ways<true> {
   using Finder = Lookup;
-  using Bits = u32;
 };
 using Finder = Ways<kPlain>::Finder;
-using RowBits = Ways<kPlain>::Bits;
-static_assert(sizeof(RowBits) * 8 == kWarpRows);
 
 class Gatherer {
  public:
@@ -60,22 +66,27 @@ class Gatherer {
   }
 
   QUERN_DEVICE void run() {
-    Tasks tasks(p, m_.told().mailbox, m_.chunks());
+    const bool schedules = block_ == 0 && w_ == 0;
+    if (schedules) keep(Tasks(p, m_.told().mailbox, m_.chunks()));
     Listener listener(m_.told().mailbox);
     QUERN_ROLLED for (;;) {
-      if (block_ == 0 && w_ == 0) tasks.tell_next();
+      if (schedules) {
+        Tasks tasks(p, m_.told().mailbox, m_.told().tasks);
+        tasks.tell_next();
+        keep(tasks);
+      }
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) < 0) break;
       const i32 end = shuffle(t.end_key, 0);
-      // Both halves of the warp look up the same.
+      // Both halves of the warp look up the same, or each its own block's.
       Finder lookup = find(t);
       const i32 begin = shuffle(t.key, 0);
       FoundRows rows = lookup.next(begin);
       QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
         if constexpr (kPlain) {
-          copy(rows);
+          QUERN_ROLLED for (int block = 0; block < 2; ++block) copy(rows, block);
         } else {
-          widen_shares(rows);
+          widen_shares(rows, t, key + block_ * kKeys + w_ * kWarpRows);
         }
         rows = lookup.next(key + kBlock);
         round_ ^= 1;
@@ -85,6 +96,13 @@ class Gatherer {
   }
 
  private:
+  // In shared memory: while rows are on their way no register is left for it.
+  QUERN_DEVICE void keep(const Tasks& tasks) const {
+    sync_warp();
+    if (lane() == 0) m_.told().tasks = tasks.state();
+    sync_warp();
+  }
+
   // What a warp writes goes to the same place of the cluster's other block, too: latent parts in bulk, once they are
   // there. The rope part goes as it is, since weights take its place while bulk copies may still be reading.
   struct Given {
@@ -100,8 +118,9 @@ class Gatherer {
   };
 
   QUERN_DEVICE Finder find(const Task& t) const {
-    const i32 warp = block_ * kBlockWarps + w_, place = warp * kWarpRows + lane() % kWarpRows;
-    return Finder(p, t, place, kPlain ? nullptr : m_.lookups(warp * kWarp + lane()));
+    const int half = lane() / kWarpRows, block = kPlain ? half : block_;
+    const i32 place = block * kKeys + w_ * kWarpRows + lane() % kWarpRows;
+    return Finder(p, t, place, kPlain ? nullptr : m_.lookups((block_ * kBlockWarps + w_) * kWarp + lane()));
   }
 
   QUERN_DEVICE static bool is_there(const FoundRows& rows, int row) { return (rows.there >> row & 1) != 0; }
@@ -114,9 +133,9 @@ class Gatherer {
                                                    : address_of(reinterpret_cast<const u8*>(rows.scale), row);
     RawRow raw = {};
     if (!is_there(rows, row)) return raw;
-    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_once(latent + i * 64);
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_once(rope + i * 64);
-    if (kKind == CacheKind::rows656) raw.scales = load16_once(scales);
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_leaving(latent + i * 64);
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_leaving(rope + i * 64);
+    if (kKind == CacheKind::rows656) raw.scales = load16_leaving(scales);
     if (kKind == CacheKind::e4m3_token) raw.scales.x[0] = *reinterpret_cast<const u32*>(scales);
     return raw;
   }
@@ -126,6 +145,31 @@ class Gatherer {
     return f32_of(raw.scales.x[kKind == CacheKind::rows656 ? tile / 2 : 0]);
   }
 
+  // A key that some rows see and others do not (`partly`) must not be NaN as a value: what the latter weigh by zero
+  // would be NaN. NaN moves to its rope part, of which only logits are made. All lanes together.
+  QUERN_DEVICE static void move_nan(RawRow& raw, bool partly) {
+    u32 found = 0;
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) {
+      QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+        // Of a code, the highest bit: whether all seven others are set.
+        const u32 bad = ((raw.latent[i].x[x] & 0x7f7f7f7fu) + 0x01010101u) & 0x80808080u;
+        found |= bad;
+        if (partly) raw.latent[i].x[x] &= ~((bad >> 7) * 0xffu);
+      }
+    }
+    if (kKind == CacheKind::rows656 || kKind == CacheKind::e4m3_token) {
+      QUERN_UNROLL for (int x = 0; x < (kKind == CacheKind::rows656 ? 4 : 1); ++x) {
+        if (fabs(f32_of(raw.scales.x[x])) < infinity()) continue;
+        found = 1;
+        if (partly) raw.scales.x[x] = 0;
+      }
+    }
+    QUERN_UNROLL for (int d = kShare; d < kWarp; d *= 2) found |= shuffle_xor(found, d);
+    if (!partly || found == 0) return;
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) {
+      QUERN_UNROLL for (int x = 0; x < 4; ++x) raw.rope[i].x[x] = 0x7f7f7f7fu | 0x00800080u;
+    }
+  }
   // Eight of 16 numbers of 8 bits.
   QUERN_DEVICE static vec16 widened(const vec16& bytes, int half, f32 scale) {
     vec16 v;
@@ -138,11 +182,8 @@ class Gatherer {
     return v;
   }
   // A quarter of a row of a tile, 16 numbers as two pieces of 8.
-  QUERN_DEVICE void store_latent(u8* to, int tile, const vec16& bytes, f32 scale) const {
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-      store16(to + (static_cast<u32>(tile * kTileBytes) + place_in_tile(lane() % kShare, lane() / kShare * 2 + i)),
-              widened(bytes, i, scale));
-    }
+  QUERN_DEVICE static void store_latent(u8* const (&pieces)[2], int tile, const vec16& bytes, f32 scale) {
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) store16(pieces[i] + tile * kTileBytes, widened(bytes, i, scale));
   }
   QUERN_DEVICE void store_rope(u8* to, const RawRow& raw, const Given& given) const {
     QUERN_UNROLL for (int i = 0; i < 2; ++i) {
@@ -170,44 +211,60 @@ class Gatherer {
   QUERN_DEVICE void wait_empty() const {
     QUERN_UNROLL for (int half = 0; half < 2; ++half) mbarrier_wait(m_.barriers().empty[block_][half], round_ ^ 1);
   }
-  QUERN_DEVICE void copy(const FoundRows& rows) {
-    const int to = w_ * kWarpRows;
-    u8* keys = m_.keys(block_);
-    wait_empty();
-    QUERN_FOUR_AT_ONCE for (int row = 0; row < kWarpRows; ++row) {
-      const u8* from = address_of(rows.latent, row);
-      QUERN_UNROLL for (int i = 0; i < 2; ++i) {
-        const int piece = i * kWarp + lane();
+  // A half of the columns as soon as it is free, then the other with the rope part.
+  QUERN_DEVICE void copy(const FoundRows& rows, int block) {
+    const int to = w_ * kWarpRows, first = block * kWarpRows;
+    u8* keys = m_.keys(block);
+    Barriers& barriers = m_.barriers();
+    QUERN_ROLLED for (int turn = 0; turn < 2; ++turn) {
+      const int half = turn ^ block;
+      mbarrier_wait(barriers.empty[block][half], round_ ^ 1);
+      QUERN_FOUR_AT_ONCE for (int row = 0; row < kWarpRows; ++row) {
+        const u8* from = address_of(rows.latent, first + row);
+        const int piece = half * kWarp + lane();
         copy_async_16(keys + (piece >> 3) * kTileBytes + place_in_tile(to + row, piece & 7), from + piece * 16,
-                      is_there(rows, row));
+                      is_there(rows, first + row));
       }
+      if (turn == 1) copy_rope(rows, block);
+      copy_async_arrive(barriers.full[block][turn]);
+      if (kListed && turn == 0 && lane() == 0) tell_there(block, rows.there >> first);
+      if (lane() == 0) mbarrier_arrive(barriers.full[block][turn]);
     }
-    constexpr int kPieces = 8, kAtOnce = kWarp / kPieces;  // of the rope part
+  }
+  QUERN_DEVICE void copy_rope(const FoundRows& rows, int block) const {
+    constexpr int kPieces = 8, kAtOnce = kWarp / kPieces;
     QUERN_UNROLL for (int i = 0; i < kWarpRows / kAtOnce; ++i) {
       const int row = i * kAtOnce + lane() / kPieces, piece = lane() % kPieces;
-      const u8* from = address_of(rope_of(rows), row);
-      copy_async_16(keys + kRopeTile * kTileBytes + place_in_tile(to + row, piece), from + piece * 16,
-                    is_there(rows, row));
+      const u8* from = address_of(rope_of(rows), block * kWarpRows + row);
+      copy_async_16(m_.keys(block) + kRopeTile * kTileBytes + place_in_tile(w_ * kWarpRows + row, piece),
+                    from + piece * 16, is_there(rows, block * kWarpRows + row));
     }
-    copy_async_arrive(m_.barriers().full[block_][0]);
-    filled(rows);
+  }
+  QUERN_DEVICE void tell_there(int block, u32 bits) const {
+    reinterpret_cast<u16*>(m_.told().there)[block * kBlockWarps + w_] = static_cast<u16>(bits);
   }
 
   // A warp's rows of a block: all, or of a cluster's two blocks one half each.
-  QUERN_DEVICE void widen_shares(const FoundRows& rows) {
+  QUERN_DEVICE void widen_shares(const FoundRows& rows, const Task& t, i32 key) {
     const bool alone = !kPaired || peers_.count == 1;
     const int begin = alone ? 0 : static_cast<int>(peers_.rank) * kShare, end = alone ? kWarpRows : begin + kShare;
-    QUERN_ROLLED for (int share = begin; share < end; share += kShare) widen(rows, share, share == begin);
+    QUERN_ROLLED for (int share = begin; share < end; share += kShare) {
+      const bool edge = !kListed && (key + share < t.all.first || key + share + kShare > t.all.last);
+      widen(rows, share, share == begin, edge, t.all, key + share);
+    }
     filled(rows);
   }
-  QUERN_DEVICE void widen(const FoundRows& rows, int first, bool waits) {
-    const RawRow raw = read(rows, first);
+  QUERN_DEVICE void widen(const FoundRows& rows, int first, bool waits, bool edge, const Range& all, i32 key) {
+    RawRow raw = read(rows, first);
+    if (edge) move_nan(raw, key + lane() % kShare < all.first || key + lane() % kShare >= all.last);
     if (waits) wait_empty();
     // Eight rows are all that swizzling concerns.
     u8* to = m_.keys(block_) + (w_ * kWarpRows + first) * 128;
     const Given given(m_, peers_, block_, to);
     store_rope(to, raw, given);
-    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_latent(to, i, raw.latent[i], scale_of(raw, i));
+    u8* pieces[2];
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) pieces[i] = to + place_in_tile(lane() % kShare, lane() / kShare * 2 + i);
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_latent(pieces, i, raw.latent[i], scale_of(raw, i));
     fence_async();
     sync_warp();
     if (kPaired && given.full != 0 && elect_one()) {
@@ -218,9 +275,7 @@ class Gatherer {
   }
   QUERN_DEVICE void filled(const FoundRows& rows) {
     if (lane() != 0) return;
-    if (kListed) {
-      reinterpret_cast<RowBits*>(m_.told().there)[block_ * kBlockWarps + w_] = static_cast<RowBits>(rows.there);
-    }
+    if (kListed) tell_there(block_, rows.there);
     // The other block's same warp stores as much to this one's memory.
     if (kPaired && peers_.count > 1) {
       mbarrier_arrive_expect(m_.barriers().full[block_][0], kShareBytes);
