@@ -101,19 +101,16 @@ QUERN_SHARED_CODE constexpr i32 copied_rows(i32 left, i32 box, i32 tile_m) {
   const i32 rows = (left + (kLowBox - 1)) / kLowBox * kLowBox;
   return rows < tile_m ? rows : tile_m;
 }
-// Tiles of sm90/fitted.cuh have 128 or 64 rows of b and any multiple of 8 rows of a; those of 64 above 96 any multiple
-// of
-// 16. These heights are divided among kernels, since the main loop exists once for each. `first`
-// is a tile's rows of b, `most` its rows of a at most.
+// Tiles of sm90/fitted.cuh have 128 rows of b and any multiple of 8 rows of a. These heights are divided among kernels,
+// since the main loop exists once for each. `most` is a tile's rows of a at most.
 inline constexpr i32 kFittedHeights = 30;
 QUERN_SHARED_CODE constexpr i32 fitted_height(i32 i) { return 24 + 8 * i; }
-QUERN_SHARED_CODE constexpr i32 fitted_least(i32 first, i32 most) {
-  return first == 64 || most <= 96 ? 48 : most <= 144 ? 104 : most <= 192 ? 152 : 200;
+QUERN_SHARED_CODE constexpr i32 fitted_least(i32 most) {
+  return most <= 96 ? 48 : most <= 144 ? 104 : most <= 192 ? 152 : 200;
 }
-QUERN_SHARED_CODE constexpr i32 fitted_rows(i32 rows, i32 first, i32 most) {
-  if (rows < fitted_least(first, most)) return fitted_least(first, most);
-  if (rows > most) return most;
-  return first == 64 && rows > 96 ? (rows + 15) / 16 * 16 : (rows + 7) / 8 * 8;
+QUERN_SHARED_CODE constexpr i32 fitted_rows(i32 rows, i32 most) {
+  if (rows < fitted_least(most)) return fitted_least(most);
+  return rows > most ? most : (rows + 7) / 8 * 8;
 }
 // The launch says in GemmParams::flags how many rows and stages there are, and how many blocks of a cluster share
 // copies of a (peers: 1, 2 or 4) and of b (twins: 1 or 2).

@@ -200,14 +200,12 @@ std::vector<Forced> fitted() {
   add(Variant::fitted_96x128, 1, 4, 3, "bf16", gemm_of(Element::bf16));
   add(Variant::fitted_96x128, 1, 1, 3, "vectors", fp8_vectors(), {}, 2);
   add(Variant::fitted_192x128, 1, 1, 2, "vectors", fp8_vectors());
-  add(Variant::fitted_160x64, 1, 4, 2, "vectors", fp8_vectors());
-  add(Variant::fitted_160x64, 1, 2, 2, "bf16", gemm_of(Element::bf16), {}, 2);
-  add(Variant::fitted_160x64, 1, 1, 3, "bias_c", fp8_vectors(), bias_and_c);
   add(Variant::fitted_96x128, 1, 2, 4, "bias_c", fp8_vectors(), bias_and_c);
   add(Variant::fitted_192x128, 3, 1, 1, "bias_c", fp8_vectors(), bias_and_c);
   add(Variant::fitted_96x128, 1, 1, 3, "padded", gemm_of(Element::bf16),
       [](GemmCase& c) { c.out_padding = 3, c.padding = 16; });
   add(Variant::fitted_256x128, 1, 2, 3, "batched", gemm_of(Element::bf16), [](GemmCase& c) { c.batch = 3; });
+  add(Variant::fitted_96x128, 1, 1, 3, "pairs_batched", gemm_of(Element::bf16), [](GemmCase& c) { c.batch = 2; }, 2);
   add(Variant::fitted_192x128, 2, 1, 2, "other_codes", fp8_vectors(),
       [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.b = Element::e5m2, c.out = Element::f32; });
   return all;
@@ -317,8 +315,6 @@ std::vector<Forced> wide() {
   for (const Variant variant : {Variant::persistent_128x64, Variant::persistent_128x128, Variant::persistent_128x192,
                                 Variant::persistent_128x256, Variant::overlapped_128x256})
     add(variant, "blocks", fp8_blocks());
-  add(Variant::persistent_128x160, "vectors", fp8_vectors());
-  add(Variant::persistent_128x224, "bf16", gemm_of(Element::bf16));
   for (const Variant variant : {Variant::persistent_128x256, Variant::overlapped_128x256}) {
     add(variant, "f16", fp8_blocks(),
         [](GemmCase& c) { c.out = Element::f16, c.b = Element::e5m2, c.activation = QUERN_ACTIVATION_GELU; });

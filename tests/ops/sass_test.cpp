@@ -76,7 +76,6 @@ std::vector<std::string> hopper_products() {
   add("gemm", "split_k_128x112", "dtype=bf16");
   add("gemm", "fitted_96x128", "dtype=bf16");
   add("gemm", "fitted_256x128", "dtype=f16");
-  add("fp8_gemm", "fitted_160x64", "scales=vectors");
   add("fp8_gemm", "fitted_192x128", "scales=vectors");
   add("gemm", "split_k_64x128", "dtype=f16 out=f32");
   // Stored the other way round: b, a and both, in tiles of every width.

@@ -151,6 +151,16 @@ TEST_F(FewRowsOnHopper, SharesTilesOnlyWhereEveryMultiprocessorIsTheCallsAndOneP
 }
 
 // Of few rows the model is asked once, by the class of rows, and gives a call what it would have given.
+// Tiles of one cluster lie in one matrix of a batch: an odd number of them leaves one alone in each.
+TEST_F(FewRowsOnHopper, PairsOfTilesLieInOneMatrix) {
+  Problem p = problem(3 * 96, 256, 4096);
+  p.shape.scales = Scales::vectors;
+  p.params.groups = 5;
+  const Choice pairs{Variant::fitted_96x128, 1, 1, 3, 2};
+  const Tiling tiling = fitted_to(*tiling_of(p, pairs.variant), pairs, p.params.m);
+  EXPECT_EQ(clusters_of(p, tiling, pairs, sizes_of(p)), 5 * 2 * 2);
+}
+
 TEST_F(FewRowsOnHopper, TheModelIsAskedOnce) {
   Untuned untuned;
   Tunings& tunings = untuned.tunings;

@@ -138,7 +138,7 @@ TEST_F(TuningsTest, RecordsThatDoNotHoldAreLeftOut) {
   tunings->keep(problem(16), {1, 16, {Variant::split_k_64x128, 9, 1}, 1, 2});  // no such cluster
   tunings->keep(problem(16), {1, 32, {Variant::plain, 1, 1}, 1, 2});           // not on tensor cores
   tunings->keep(problem(16), {1, 64, {Variant::small_m_64x32, 1, 1}, 1, 2});
-  tunings->keep(problem(16), {1, 200, {Variant::persistent_128x128, 1, 1}, 1, 2});  // no class of rows
+  tunings->keep(problem(16), {1, 204, {Variant::persistent_128x128, 1, 1}, 1, 2});  // no class of rows
   restart();
   const auto all = tunings->all(problem(16));
   ASSERT_EQ(all.size(), 1u);

@@ -44,6 +44,8 @@ bool is_legal(const Problem& problem, Variant variant, const Tiling& t) {
   // TMA copies whole boxes: no rows by index. With block scales the columns of a tile must share one scale of b.
   if (problem.params.indices != nullptr || !takes_tensor_maps(problem)) return false;
   if (!scales_fit(problem, t.out_tile_n(problem.shape.gate))) return false;
+  if (facts_of(variant).family == Family::fitted && problem.params.k == 0)
+    return false;  // its sums begin with products
   // The overlapped epilogue needs a k block to overlap with. Whether this call's out can have a tensor map is not asked
   // here: what is measured and kept must not depend on it.
   return variant != Variant::overlapped_128x256 || (problem.params.k > 0 && columns_of(problem) % 8 == 0);
@@ -230,24 +232,28 @@ class Options {
       }
     }
   }
+  static constexpr int kMostSharing = 4;  // blocks of a cluster that share copies
   // fitted: every number of tiles that makes other rows, each also with pairs and, where tiles are few, with split-K.
   template <class Visit>
   void for_each_height(Variant variant, const Tiling& t, const Sizes& sizes, const Limits& limits, Visit visit) const {
-    constexpr std::int64_t kFewestRows = 33;
+    constexpr std::int64_t kFewestRows = 33, kMostOutside = 16;
     if (sizes.rows < kFewestRows) return;
     int before = 0;
-    for (std::int32_t rows = t.tile_m; rows >= q::fitted_least(t.tile_n, t.tile_m); rows -= 8) {
+    for (std::int32_t rows = t.tile_m; rows >= q::fitted_least(t.tile_m); rows -= 8) {
       Choice choice{variant, 1, 1, static_cast<int>(div_up(sizes.rows, rows))};
       const Tiling fitted = fitted_to(t, choice, sizes.rows);
       if (fitted.tile_m == before || fitted.tile_m > rows) continue;
+      // TMA takes longer to fill rows outside of a matrix with zeros than to copy rows.
+      if (fitted.tile_m >= sizes.rows + kMostOutside) break;
       before = fitted.tile_m;
-      const Tiles tiles = tiles_to_split(problem_, fitted, sizes);
+      const Tiles tiles = tiles_to_split(problem_, fitted, {sizes.rows, 1});
       const Machine machine{all_sms(problem_), limits.usable, most_blocks(problem_, fitted.threads)};
       for (choice.twins = 1; choice.twins <= 2 && choice.twins <= tiles.rows; ++choice.twins) {
-        for (choice.peers = 1; choice.peers * choice.twins <= 2 && choice.peers <= tiles.columns; choice.peers *= 2) {
+        for (choice.peers = 1; choice.peers * choice.twins <= kMostSharing && choice.peers <= tiles.columns;
+             choice.peers *= 2) {
           const int shared = choice.peers * choice.twins;
           for (choice.parts = 1; choice.parts * shared <= machine.most_blocks; ++choice.parts) {
-            const std::int64_t clusters = div_up(tiles.rows, choice.twins) * div_up(tiles.columns, choice.peers),
+            const std::int64_t clusters = clusters_of(problem_, fitted, choice, sizes),
                                room = most_clusters_of(choice.parts * shared, machine);
             if (room == 0) break;
             // Split-K is for few tiles, of which each has a cluster of its own.

@@ -54,19 +54,26 @@ struct Choice {
 // Choice::parts where the tiles of an incomplete last wave are divided by stream-K.
 inline constexpr int kLastWave = 2;
 
-// Numbers of rows that are treated alike: up to 16, 32 and 64, above that as many groups of 32 rows, from 2048 rows on
-// of 64, from 8192 on of 1024, and all beyond 131072. Returns the largest of them. The heights of tiles are multiples
-// of 32 where there are that many rows.
+// Numbers of rows that are treated alike: up to 16 and up to 32, above that as many groups of 8 rows, from 256 rows on
+// of 16, from 512 on of 32, from 2048 on of 64, from 8192 on of 1024, and all beyond 131072. Returns the largest of
+// them. The heights of tiles are multiples of 8.
 constexpr std::int64_t row_class(std::int64_t rows) {
   constexpr std::int64_t kMost = 131072;
   if (rows <= 16) return 16;
   if (rows > kMost) return kMost;
-  const std::int64_t step = rows <= 32 ? 32 : rows <= 64 ? 64 : rows <= 2048 ? 32 : rows <= 8192 ? 64 : 1024;
+  const std::int64_t step = rows <= 32     ? 32
+                            : rows <= 256  ? 8
+                            : rows <= 512  ? 16
+                            : rows <= 2048 ? 32
+                            : rows <= 8192 ? 64
+                                           : 1024;
   return (rows + step - 1) / step * step;
 }
 
 // The tiling of a choice for so many rows: those of the variant's, or of fewer rows.
 Tiling fitted_to(Tiling tiling, const Choice& choice, std::int64_t rows);
+// The clusters that a choice of fitted has tiles for; those of a cluster lie in one group.
+std::int64_t clusters_of(const Problem& problem, const Tiling& tiling, const Choice& choice, const Sizes& sizes);
 
 // The choice of least cost.
 Choice by_model(const Problem& problem, const Sizes& sizes);

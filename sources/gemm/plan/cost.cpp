@@ -76,11 +76,14 @@ const Costs& costs_of(Variant variant, Scales scales) {
 
 double microseconds(const Costs& c, const Work& w) {
   const double area = w.rows * w.columns;
-  const double k_block = both(c.k_block + c.products * area / (128 * 128), w.copied / c.copies);
+  const double slower = 1.0 + c.unaligned * w.unaligned;
+  const double k_block = both(c.k_block + c.products * area / (128 * 128), slower * w.copied / c.copies);
   const double multiplied = w.rounds * w.k_blocks * (k_block + c.cluster * w.sharing);
   const double exchanged = w.parts > 1 ? c.share + c.part * (w.parts - 2) + c.sums * w.sums / 1024 : 0.0;
-  const double read = both(w.read / (c.memory * w.sms), w.from_l2 / (c.l2 * w.sms));
-  return c.launch + both(multiplied, read) + w.rounds * (c.round + c.results * area / 1024 + exchanged);
+  const double read =
+      both(both(w.read / (c.memory * w.sms), slower * w.from_l2 / (c.l2 * w.sms)), w.far / (c.far * w.sms));
+  return c.launch + c.meeting * w.clustered + both(multiplied, read) +
+         w.rounds * (c.round + c.results * area / 1024 + exchanged);
 }
 
 Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, const Sizes& sizes, int sms) {
@@ -107,7 +110,12 @@ Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, cons
   w.copied = (of_a + of_b) * kKBlockBytes;
   w.read = (m * k + static_cast<double>(p.b_group == 0 && p.groups > 1 ? 1 : sizes.groups) * n * k) * bytes +
            m * static_cast<double>(columns_of(problem)) * static_cast<double>(bytes_of(shape.out));
+  const double b_bytes =
+      w.read - m * k * bytes - m * static_cast<double>(columns_of(problem)) * static_cast<double>(bytes_of(shape.out));
+  w.far = b_bytes * (row_tiles > choice.twins ? 2 : 1) + m * k * bytes * (columns > choice.peers ? 2 : 1);
+  w.unaligned = p.k * static_cast<std::int64_t>(bytes_of(shape.a)) % 32 != 0;
   w.parts = choice.parts;
+  w.clustered = choice.parts * choice.peers * choice.twins > 1;
   w.sharing = family == Family::fitted ? choice.peers + choice.twins - 2 : 0;
   w.k_blocks = static_cast<double>(div_up(k_blocks, choice.parts));
   const std::int64_t shared = std::int64_t{choice.twins} * choice.peers, blocks = choice.parts * shared;

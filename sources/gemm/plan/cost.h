@@ -16,18 +16,21 @@ namespace quern::ops::gemm {
 
 // Constants of a family and a kind of operands, in microseconds unless said otherwise.
 struct Costs {
-  double launch;    // of a launch
-  double round;     // of a tile, whatever its size
-  double results;   // of 1024 results of a tile
-  double k_block;   // of a k block, whatever its size
-  double products;  // of 128 x 128 products of a k block of 128 bytes
-  double copies;    // bytes in a microsecond that a multiprocessor copies
-  double memory;    // bytes in a microsecond that each multiprocessor's share of the memory gives
-  double share;     // of an exchange of partial sums
-  double sums;      // of 1024 partial sums that a block receives
-  double part;      // of each further block that takes part in an exchange
-  double l2;        // bytes in a microsecond that each multiprocessor's share of the L2 gives
-  double cluster;   // of a k block whose copies are shared, for each block that shares them
+  double launch;     // of a launch
+  double round;      // of a tile, whatever its size
+  double results;    // of 1024 results of a tile
+  double k_block;    // of a k block, whatever its size
+  double products;   // of 128 x 128 products of a k block of 128 bytes
+  double copies;     // bytes in a microsecond that a multiprocessor copies
+  double memory;     // bytes in a microsecond that each multiprocessor's share of the memory gives
+  double share;      // of an exchange of partial sums
+  double sums;       // of 1024 partial sums that a block receives
+  double part;       // of each further block that takes part in an exchange
+  double l2;         // bytes in a microsecond that each multiprocessor's share of the L2 gives
+  double cluster;    // of a k block whose copies are shared, for each block that shares them
+  double meeting;    // of the blocks of a cluster, at the beginning and at the end of a launch
+  double far;        // bytes in a microsecond that each multiprocessor's share of what joins the halves of the L2 gives
+  double unaligned;  // how much longer copies of rows take that do not begin at multiples of 32 bytes
 };
 inline constexpr std::size_t kCostNumbers = sizeof(Costs) / sizeof(double);
 
@@ -43,8 +46,11 @@ struct Work {
   double copied;         // bytes of a k block that a multiprocessor copies
   double from_l2;        // bytes that all multiprocessors copy
   double read;           // bytes of the operands, read once, and of the results
+  double far;            // bytes of the operands that both halves of the L2 read
+  double unaligned;      // 1 where rows do not begin at multiples of 32 bytes
   double parts;          // blocks that divide a tile
   double sharing;        // blocks beside this one that share its copies
+  double clustered;      // 1 where blocks form clusters
   double sums;           // partial sums that a block receives at the end of a tile
   double sms;
 };

@@ -86,11 +86,12 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   }
   if (is_a(Family::fitted, variant)) {
     // With split-K a cluster for each tile, otherwise as many as there is room for.
-    const Tiles of = tiles_to_split(problem, *t, sizes);
-    const std::int64_t all = div_up(of.rows, choice.twins) * div_up(of.columns, choice.peers);
+    const std::int64_t all = clusters_of(problem, *t, choice, sizes), k_blocks = div_up(problem.params.k, t->block_k);
     const std::int64_t room =
         std::max<std::int64_t>(most_clusters_of(choice.peers * choice.twins, machine_of(problem, *t)), 1);
-    plan.split = {choice.parts, choice.peers, choice.parts > 1 ? all : std::min(all, room)};
+    // Each part has a k block.
+    const int parts = static_cast<int>(std::clamp<std::int64_t>(k_blocks, 1, choice.parts));
+    plan.split = {parts, choice.peers, parts > 1 ? all : std::min(all, room)};
     plan.grid = plan.split.clusters;
     return plan;
   }

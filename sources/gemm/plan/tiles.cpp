@@ -34,22 +34,15 @@ std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::Tar
     case Variant::small_m_128x64:
       return {};
     case Variant::split_k_128x128:
-      if (!blocks) return {};  // tiles of 112 columns
+    case Variant::small_m_128x32:
+      if (!blocks) return {};  // of split_k, tiles of 112 columns
       break;
     case Variant::persistent_128x64:
-    case Variant::persistent_128x224:
-      // Where tiles can be fitted to the rows these hardly ever are the faster, in 16 bits nor the next.
-      if (grouped || tiling(Variant::fitted_96x128)) return {};
-      break;
-    case Variant::persistent_128x160:
-      if (grouped) return {};
-      [[fallthrough]];
     case Variant::persistent_128x192:
-      if (bytes_of(kind.a) == 2 && tiling(Variant::fitted_96x128)) return {};
+      // Where tiles can be fitted to the rows these hardly ever are the faster.
+      if (tiling(Variant::fitted_96x128)) return {};
+      if (grouped && variant != Variant::persistent_128x192) return {};
       break;
-    // The fastest of all for some bf16 products of 129 to 512 rows, 0.4% on their mean.
-    case Variant::fitted_160x64:
-      return {};
     default:
       // Where small_m takes the operands swap_ab is hardly ever the faster.
       if (is_a(Family::swap_ab, variant) && tiling(Variant::small_m_64x64)) return {};
@@ -65,7 +58,7 @@ bool may_pair(const Problem& problem, Variant variant) {
 Tiling fitted_to(Tiling t, const Choice& choice, std::int64_t rows) {
   if (!is_a(Family::fitted, choice.variant)) return t;
   const std::int64_t each = div_up(rows, std::max(choice.tiles, 1));
-  t.tile_m = q::fitted_rows(static_cast<std::int32_t>(std::min<std::int64_t>(each, t.tile_m)), t.tile_n, t.tile_m);
+  t.tile_m = q::fitted_rows(static_cast<std::int32_t>(std::min<std::int64_t>(each, t.tile_m)), t.tile_m);
   t.stages = t.stages_of(t.tile_m);
   return t;
 }
@@ -108,6 +101,11 @@ int parts_of_sliced(const Tiling& t, std::int64_t tiles, std::int64_t k_blocks, 
 Tiles tiles_to_split(const Problem& problem, const Tiling& t, const Sizes& sizes) {
   return {sizes.groups * div_up(sizes.rows, t.tile_m), div_up(columns_of(problem), t.out_tile_n(problem.shape.gate)),
           div_up(problem.params.k, t.block_k)};
+}
+
+std::int64_t clusters_of(const Problem& problem, const Tiling& t, const Choice& choice, const Sizes& sizes) {
+  const std::int64_t columns = div_up(columns_of(problem), t.out_tile_n(problem.shape.gate));
+  return sizes.groups * div_up(div_up(sizes.rows, t.tile_m), choice.twins) * div_up(columns, choice.peers);
 }
 
 Machine machine_of(const Problem& problem, const Tiling& t) {

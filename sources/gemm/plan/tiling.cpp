@@ -77,8 +77,6 @@ std::optional<Tiling> tile_persistent(const Shape& shape, const jit::TargetInfo&
   if (t.tile_n % 128 != 0 && (shape.gate || shape.out_scale)) return {};
   // So must blocks of scales, and the boxes of an mn-major b.
   if (t.tile_n % 64 != 0 && (shape.scales == Scales::blocks || shape.transposed_b)) return {};
-  // 8-bit products of wide tiles are multiplied in two halves of whole groups of 64 columns.
-  if (bytes == 1 && t.tile_n > 192 && t.tile_n % 128 != 0) return {};
   t.block_k = kRow / bytes;
   t.warps_m = t.warps_n = 1;
   t.blocks_per_sm = 1;
@@ -123,7 +121,7 @@ std::optional<Tiling> tile_fitted(const Shape& shape, const jit::TargetInfo& tar
   t.blocks_per_sm = 1;
   t.threads = (kConsumers + 1) * 128;
   t.stages = kMostStages;
-  if (t.tile_n == 64) t.most_parts = 1;
+  if (t.tile_m > 192) t.most_parts = 5;  // as far as there is room for their sums
   // The sizes of what lies behind the stages are those of sources/gemm/kernels/sm90/fitted_epilogue.cuh. Tiles begin at
   // multiples of 1024 bytes, behind static shared memory.
   constexpr int kStaged = kConsumers * 2 * 32 * kRow, kReserved = 1024;

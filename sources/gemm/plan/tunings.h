@@ -96,11 +96,11 @@ Choice Tunings::choice_or(const Problem& problem, std::int64_t rows, Model model
   if (!covers(problem)) return model();
   Record& record = record_of(problem);
   if (const std::optional<Choice> known = measured(record, problem.params.groups, rows)) return *known;
-  const auto row_tiles = static_cast<std::uint64_t>((row_class(rows) + 15) / 16);
+  const auto eights = static_cast<std::uint64_t>(row_class(rows) / 8);
   const auto groups = static_cast<std::uint64_t>(problem.params.groups);
   constexpr std::uint64_t kMostGroups = 0xffff;
   if (groups > kMostGroups) return model();
-  const std::uint64_t question = groups << 16 | row_tiles;  // a class has at most 8192 times 16 rows
+  const std::uint64_t question = groups << 16 | eights;  // a class has at most 16384 times 8 rows
   std::atomic<std::uint64_t>& answer = record.by_model[(question * 0x9e3779b97f4a7c15u) >> 58];
   // Two threads may compute it at the same time; both store the same.
   if (const std::uint64_t packed = answer.load(std::memory_order_relaxed); packed != 0 && packed >> 32 == question)

@@ -111,12 +111,12 @@ std::vector<Product> read(const char* path, const jit::DeviceInfo& device) {
     std::optional<Tiling> t = tiling_of(problem, *known);
     if (!t) continue;
     t = fitted_to(*t, timed.choice, row_class(product.m));
+    // Higher tiles than there are rows are no longer offered.
+    if (is_a(Family::fitted, *known) && t->tile_m >= row_class(product.m) + 16) continue;
     product.best = std::min(product.best, timed.us);
     if (!offered(problem.shape, *known, device.limits)) continue;
-    // Tuning looks at these clusters, the model does not.
-    const int shared = timed.choice.peers * timed.choice.twins;
-    if (is_a(Family::fitted, *known) ? shared > kMostColumnPeers : is_a(Family::persistent, *known) && shared > 1)
-      continue;
+    // Tuning looks at pairs of the persistent kernel, the model does not.
+    if (is_a(Family::persistent, *known) && timed.choice.peers > 1) continue;
     timed.work = work_of(problem, *t, timed.choice, {row_class(product.m), 1}, kSms);
     product.timed.push_back(timed);
   }
@@ -260,7 +260,8 @@ Table fit(const std::vector<const Product*>& products, int steps) {
       Table before = table;
       const double size = std::exp(-1.5 - 2.5 * (step % 7) / 6.0);
       for (int change = 0; change < 1 + step % 3; ++change) {
-        const std::size_t line = 2 + random() % (kLines - 2);
+        const std::size_t line = random() % kLines;
+        if (samples[line].empty()) continue;
         numbers(table[line][kind])[random() % kCostNumbers] *= std::exp(size * normal(random));
         clamp(table[line][kind]);
       }

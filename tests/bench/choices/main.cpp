@@ -1,7 +1,7 @@
 // Times every choice that a Hopper GPU has for given products of matrices: what the costs of sources/gemm/plan/cost.cpp
 // are fitted from.
 //
-//   quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE
+//   quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--rounds N] [--without VARIANTS] FILE
 //
 // Each line of FILE is a product, "KIND M N K" with KIND bf16, tensor, row or block. Writes that line and behind it one
 // for each choice, "  VARIANT PARTS PEERS US", of fitted "VARIANT:TILES:TWINS PARTS PEERS US". Each choice is checked
@@ -127,7 +127,8 @@ class Machine {
     filled_ = true, bytes_ = bytes;
   }
   // `without`: variants whose names begin with it are left out, unless it is empty.
-  void run(const Product& product, bool compile_only, const std::string& without);
+  // `rounds`: how often those that may be the fastest are timed again, in turns.
+  void run(const Product& product, bool compile_only, int rounds, const std::string& without);
 
  private:
   static constexpr std::size_t kScales = std::size_t{4} << 20;
@@ -205,7 +206,7 @@ double difference(const std::vector<std::uint16_t>& x, const std::vector<std::ui
   return 1 - 2 * product / squares;
 }
 
-void Machine::run(const Product& p, bool compile_only, const std::string& without) {
+void Machine::run(const Product& p, bool compile_only, int rounds, const std::string& without) {
   const ops::Runtime runtime = library_.runtime();
   const std::uint64_t element = p.kind == "bf16" ? 2 : 1;
   const auto rounded = [](std::uint64_t bytes) { return (bytes + 1023) / 1024 * 1024; };
@@ -288,7 +289,7 @@ void Machine::run(const Product& p, bool compile_only, const std::string& withou
     all.push_back(std::move(timed));
   }
   // Those that may be the fastest once more, in turns.
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < rounds; ++round) {
     for (Timed& timed : all) {
       if (timed.times[0] > 1.08 * least) continue;
       bench_->start();
@@ -316,6 +317,7 @@ int main(int count, char** arguments) {
   bool compile_only = false;
   std::string cache, without;
   double seconds = 1e9;
+  int rounds = 3;
   const char* path = nullptr;
   for (int i = 1; i < count; ++i) {
     const std::string word = arguments[i];
@@ -327,13 +329,16 @@ int main(int count, char** arguments) {
       cache = arguments[++i];
     else if (word == "--seconds" && i + 1 < count)
       seconds = std::atof(arguments[++i]);
+    else if (word == "--rounds" && i + 1 < count)
+      rounds = std::atoi(arguments[++i]);
     else
       path = arguments[i];
   }
   if (path == nullptr)
     return std::fprintf(
                stderr,
-               "usage: quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--without VARIANTS] FILE\n"),
+               "usage: quern_gemm_choices [--compile] [--cache FOLDER] [--seconds N] [--rounds N] [--without VARIANTS] "
+               "FILE\n"),
            2;
   try {
     const auto start = std::chrono::steady_clock::now();
@@ -343,7 +348,7 @@ int main(int count, char** arguments) {
     for (const bench::Product& product : bench::read_products(path)) {
       if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds) break;
       try {
-        machine.run(product, compile_only, without);
+        machine.run(product, compile_only, rounds, without);
         ++done;
       } catch (const std::exception& error) {
         std::fprintf(stderr, "%s %lld %lld %lld: %s\n", product.kind.c_str(), static_cast<long long>(product.m),

@@ -1,13 +1,12 @@
-// Matrix products on Hopper in tiles that are fitted to the rows of a: 128 or 64 rows of b by any of the numbers of
-// rows that wgmma multiplies, as the launch says. So tiles waste few rows and fill the device, with one kernel for all
+// Matrix products on Hopper in tiles that are fitted to the rows of a: 128 rows of b by any of the numbers of rows that
+// wgmma multiplies, as the launch says. So tiles waste few rows and fill the device, with one kernel for all
 // of them. b is the first operand and a the second; results are turned in the epilogue. It takes operands that are
 // aligned and k-major.
 //
 // A producer warpgroup copies tiles of both by TMA, two consumer warpgroups multiply them as they arrive. Blocks of
 // threads may form clusters of one or two rows and up to four columns of tiles, of which each copies a part into the
-// shared memory of all that need it (cluster multicast). Tiles are whole, and a block takes one after the other, those
-// of 64 rows of b by its warpgroups in turn; or there are few, and the blocks of a cluster divide the k blocks of one
-// (fitted_split_k.cuh).
+// shared memory of all that need it (cluster multicast). Tiles are whole, and a block takes one after the other; or
+// there are few, and the blocks of a cluster divide the k blocks of one (fitted_split_k.cuh).
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/sm90/fitted_split_k.cuh"
 
@@ -23,31 +22,17 @@ inline constexpr i32 kProducerRegisters = 40, kConsumerRegisters = 232;
 // The loop of a consumer warpgroup over its tiles, or over the part that it has of one.
 QUERN_DEVICE void multiply_fitted_tiles(const GemmParams& p, FittedTiles tiles, const FittedConsumer& c,
                                         FittedStaging& staging, u8* shared, i32 parts, Mbarrier& received) {
-  // With ping-pong a warpgroup begins a tile when the other has seen all stages of the tile before: a barrier tells
-  // phases apart by their parity alone.
-  constexpr bool kTurns = kPromoted || kPingPong;
   FittedWork work;
-  i32 turn = 0;
-  if (kTurns && c.number == 1) c.hand_over();
+  if (kPromoted && c.number == 1) c.hand_over();
   QUERN_ROLLED while (tiles.next(work)) {
-    if constexpr (kPingPong) {
-      const bool own = turn == c.number;
-      turn ^= 1;
-      if (!own) {
-        c.state.skip(work.end_k_block, c.fit.stages);
-        continue;
-      }
-    }
+    if (parts > 1) c.state.end_with_last(work.end_k_block - work.first_k_block, c.fit.stages);
     [[maybe_unused]] FittedScales scales{};
     if constexpr (kScaled && kPlainResults) scales.load(p, work, c.column);
     if constexpr (kPromoted) c.sums.clear();
-    if constexpr (kPingPong) c.take_turn();
     multiply_fitted(work.end_k_block - work.first_k_block, c);
-    if constexpr (!kPingPong) {
-      if (parts > 1) {
-        finish_part(p, work, c, shared, received);
-        break;
-      }
+    if (parts > 1) {
+      finish_part(p, work, c, shared, received);
+      break;
     }
     if constexpr (kPlainResults) {
       if constexpr (kScaled) scales.share(staging.second_scales, kStoreBarrier + c.number);
@@ -60,7 +45,7 @@ QUERN_DEVICE void multiply_fitted_tiles(const GemmParams& p, FittedTiles tiles, 
     sync_warp();
     c.state.stage = shuffle(c.state.stage, 0);
   }
-  if (kTurns && c.number == turn) c.take_turn();  // the other warpgroup handed over last
+  if (kPromoted && c.number == 0) c.take_turn();  // the other warpgroup handed over last
 }
 
 // Runs this warp's role until all tiles are done.
@@ -79,9 +64,15 @@ QUERN_DEVICE void run_fitted_roles(const GemmParams& p, const TensorMap& map_fir
       const bool any = own.next(first);
       sync_named(kMade, kMadeThreads);
       wait_for_previous_grid();
-      if (elect_one()) copy_fitted_tiles(p, map_first, map_second, own, first, any, fit, block, shared, barriers);
+      FittedCopies copies(p, map_first, map_second, fit, block, shared, barriers);
+      const bool one = any && elect_one();
+      if (one) copies.begin(first);
+      sync_warp();
+      block.meet();
+      if (one) copies.finish(own, first);
     } else {
       arrive_named(kBegun, kBegunThreads);
+      block.meet();
     }
     sync_warp();
   } else {
@@ -90,12 +81,13 @@ QUERN_DEVICE void run_fitted_roles(const GemmParams& p, const TensorMap& map_fir
     const auto low = [](const u8* tile) {
       return static_cast<u32>(matrix_descriptor(tile, k_major_layout(Swizzle::bytes128)));
     };
-    const i32 column = kPingPong ? 0 : group * 64;
+    const i32 column = group * 64;
     const FittedConsumer consumer{SharedArray<Mbarrier>(reinterpret_cast<Mbarrier*>(&barriers)),
                                   low(shared + column * 128),
                                   low(shared + kFirstBytes),
                                   state,
                                   fit,
+                                  block.parts > 1,
                                   block.shared_by() == 1,
                                   block.rank_of_sharer(lane()),
                                   group,
@@ -107,9 +99,10 @@ QUERN_DEVICE void run_fitted_roles(const GemmParams& p, const TensorMap& map_fir
         reinterpret_cast<f32*>(shared + STAGE_ROOM + kConsumers * kStagedBytes) + group * kSecondScales};
     wait_for_previous_grid();
     meet_named(kBegun, kBegunThreads);
+    block.meet();
     multiply_fitted_tiles(p, tiles, consumer, staging, shared, block.parts, barriers.received);
   }
-  // The producers meet the consumers of all blocks before sums are sent.
+  // Sums are sent when all warps have told that stages are free.
   if (block.parts > 1 && group == kConsumers) sync_cluster_shared();
 }
 
@@ -123,12 +116,12 @@ QUERN_KERNEL(quern_gemm_fitted, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   QUERN_SHARED(FittedBarriers, barriers, 1);
   u8* shared = tile_shared();
   launch_next_grid();
-  const i32 w = shuffle(warp(), 0), sharers = FittedBlock(p).shared_by();
+  const i32 w = shuffle(warp(), 0);
   if (w == kBeginWarp) {
     if (elect_one()) {
       QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
         mbarrier_init(barriers[0].full[i], 1);
-        mbarrier_init(barriers[0].empty[i], static_cast<u32>((kPingPong ? 1 : kConsumers) * 4 * sharers));
+        mbarrier_init(barriers[0].empty[i], static_cast<u32>(kConsumers * 4 * FittedBlock(p).shared_by()));
       }
       mbarrier_init(barriers[0].received, 1);
       fence_mbarrier_init();
@@ -140,12 +133,13 @@ QUERN_KERNEL(quern_gemm_fitted, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
       prefetch_tensor_map(map_a);
     }
   }
-  // All blocks' mbarriers must be initialised before a block copies into another's memory.
-  if (sharers > 1) {
+  // Tells the other blocks of a cluster that this block's mbarriers are initialised, without waiting for theirs yet.
+  // fence_mbarrier_init() orders the initialisation before this.
+  if (FittedBlock(p).clustered()) {
     sync_warp();
-    sync_cluster();
+    cluster_arrive_relaxed();
   }
   run_fitted_roles(p, map_b, map_a, shared, barriers[0], sums, products);
   // Other blocks copy into this block's memory and arrive on its mbarriers until they are done.
-  if (sharers > 1) sync_cluster();
+  if (FittedBlock(p).shared_by() > 1) sync_cluster();
 }

@@ -25,7 +25,7 @@ QUERN_DEVICE constexpr i32 heights_below(i32 rows) {
   while (count < kFittedHeights && fitted_height(count) < rows) ++count;
   return count;
 }
-inline constexpr i32 kFirstHeight = heights_below(fitted_least(kTileM, kTileN)),
+inline constexpr i32 kFirstHeight = heights_below(fitted_least(kTileN)),
                      kHeights = heights_below(kTileN + 1) - kFirstHeight;
 
 // The products to be promoted, for each height registers with names of their own: with one set of names for all of them
@@ -52,8 +52,9 @@ struct FittedConsumer {
   u32 first, second;  // the lower words of the first stage's descriptors
   FittedState& state;
   Fit fit;
-  bool alone;  // no other block copies for this one
-  i32 sharer;  // the rank of a block that does and that this lane tells of stages that are free; -1: of none
+  bool shares_tile;  // with other blocks, by split-K
+  bool alone;        // no other block copies for this one
+  i32 sharer;        // the rank of a block that does and that this lane tells of stages that are free; -1: of none
   i32 number;
   i32 column;  // its first row of b in the tile
   Sums& sums;
@@ -80,6 +81,11 @@ struct FittedConsumer {
       mbarrier_arrive_remote_relaxed(barriers, kEmpty + stage, static_cast<u32>(sharer));
     }
   }
+  // Called before the last k block, or the last two: stages before theirs have been read, so that sums of other blocks
+  // may arrive there when all have said so.
+  QUERN_DEVICE void free_stages() const {
+    if (shares_tile) cluster_arrive_shared();
+  }
   QUERN_DEVICE void take_turn() const { sync_named(kOrderBarrier + number, kConsumers * kGroupThreads); }
   QUERN_DEVICE void hand_over() const { arrive_named(kOrderBarrier + (number ^ 1), kConsumers * kGroupThreads); }
 };
@@ -96,10 +102,10 @@ QUERN_DEVICE void accumulate_fitted(i32 k_blocks, const AnyConsumer& c) {
     c.template multiply<rows>(c.sums, at, k_block > 0);
     wgmma_wait<1>();
     if (before >= 0) c.release(before);
+    if (k_block == k_blocks - 1) c.free_stages();
     before = at.stage;
     at.next(c.fit.stages);
   }
-  if constexpr (kPingPong) c.hand_over();
   wgmma_wait<0>();
   c.release(before);
   c.state = at;
@@ -117,8 +123,9 @@ QUERN_DEVICE void promote_fitted(i32 k_blocks, const AnyConsumer& c) {
     const bool two = k_block + 1 < k_blocks;
     FittedState next = at;
     next.next(c.fit.stages);
+    if (k_block + 2 >= k_blocks) c.free_stages();
     c.await(at);
-    if constexpr (!kPingPong) c.take_turn();
+    c.take_turn();
     wgmma_fence();
     c.template multiply<rows>(products, at, false);
     if (two) {
@@ -129,7 +136,7 @@ QUERN_DEVICE void promote_fitted(i32 k_blocks, const AnyConsumer& c) {
       c.release(at.stage);
     }
     wgmma_wait<1>();
-    if (!kPingPong || k_block + 2 >= k_blocks) c.hand_over();
+    c.hand_over();
     wgmma_wait<0>();
     c.release(two ? next.stage : at.stage);
     c.sums.template add_some<0, rows / 2>(products);
@@ -141,7 +148,7 @@ QUERN_DEVICE void promote_fitted(i32 k_blocks, const AnyConsumer& c) {
 
 // Whether tiles have this height.
 QUERN_DEVICE constexpr bool is_offered(i32 height) {
-  return fitted_rows(fitted_height(height), kTileM, kTileN) == fitted_height(height);
+  return fitted_rows(fitted_height(height), kTileN) == fitted_height(height);
 }
 
 // All k blocks of a tile, or of a part of it, by the loop for its number of rows.

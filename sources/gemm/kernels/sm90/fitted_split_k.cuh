@@ -1,8 +1,9 @@
 // Split-K of fitted.cuh: the blocks of a cluster divide the k blocks of a tile, of which each cluster has one.
 //
 // At the end the blocks exchange partial sums. Every 8 rows of a have one block that finishes their results. All blocks
-// send it their sums from registers to its shared memory, in the place of its stages, where an mbarrier counts the
-// bytes that arrive. They are added up in the order of the k blocks, whatever order they arrive in.
+// send it their sums from registers to its shared memory, where an mbarrier counts the bytes that arrive: in the place
+// of its stages but those of the last k blocks, of which it tells that they are free while it multiplies these. Sums
+// are added up in the order of the k blocks, whatever order they arrive in.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +14,25 @@ namespace q {
 // Sums are exchanged in groups: 8 of a consumer's rows of a and its 64 rows of b, of which each thread has four sums.
 inline constexpr i32 kGroupRows = 8, kGroupSums = 4, kGroups = kTileN / kGroupRows;
 inline constexpr i32 kGroupBytes = kGroupThreads * kGroupSums * 4, kWarpBytes = kGroupBytes / 4;
-// A group that a block finishes has a slot for each block and consumer.
-inline constexpr i32 kMostParts = 8;
-static_assert((kGroups + kMostParts) * kConsumers * kGroupBytes <= STAGE_ROOM);
+// A group that a block finishes has a slot for each block and consumer; more blocks would need more room with tall
+// tiles.
+inline constexpr i32 kMostParts = kTileN > 192 ? 5 : 8;
+inline constexpr i32 kMultiplied = kPromoted ? 2 : 1;  // stages that are in use when the others are free
+QUERN_DEVICE constexpr bool sums_fit(i32 rows) {
+  const i32 stage = kFirstBytes + rows * 128, all = STAGE_ROOM / stage, stages = all < kStages ? all : kStages;
+  for (i32 parts = 2; parts <= kMostParts; ++parts) {
+    if (div_up(rows / kGroupRows, parts) * parts * kConsumers * kGroupBytes > (stages - kMultiplied) * stage)
+      return false;
+  }
+  return true;
+}
+QUERN_DEVICE constexpr bool all_sums_fit() {
+  for (i32 height = kFirstHeight; height < kFirstHeight + kHeights; ++height) {
+    if (!sums_fit(fitted_height(height))) return false;
+  }
+  return true;
+}
+static_assert(all_sums_fit());
 
 // This block among those that share the tile, and the groups that it finishes of those that exist.
 struct FittedPart {
@@ -109,8 +126,7 @@ QUERN_DEVICE void finish_groups(const GemmParams& p, const FittedWork& work, con
   }
 }
 
-// Exchanges and finishes the sums of a tile. All warps of all blocks of the cluster meet once, when every block's
-// stages are free.
+// Exchanges and finishes the sums of a tile, when all blocks of the cluster have told that stages are free.
 QUERN_DEVICE void finish_part(const GemmParams& p, const FittedWork& work, const FittedConsumer& c, u8* shared,
                               Mbarrier& received) {
   const FittedPart part(p, c.fit.rows);
@@ -120,7 +136,7 @@ QUERN_DEVICE void finish_part(const GemmParams& p, const FittedWork& work, const
                            static_cast<u32>((part.end - part.first) * (part.parts - 1) * kConsumers * kGroupBytes));
   }
   sync_warp();
-  sync_cluster_shared();
+  cluster_wait();
   send_groups<0>(c.sums, part, GroupOwner(part), c.number, shared, received);
   mbarrier_wait_cluster(received, 0);
   sync_warp();

@@ -14,11 +14,9 @@
 namespace q {
 
 inline constexpr i32 kGroupThreads = 128;
-inline constexpr i32 kConsumers = 2;  // consumer warpgroups
-// Each has 64 rows of b of every tile; or, where tiles have no more, every other tile (ping-pong).
-inline constexpr bool kPingPong = kTileM == 64;
+inline constexpr i32 kConsumers = 2;  // consumer warpgroups, of which each has 64 rows of b of every tile
 inline constexpr i32 kFirstBytes = kTileM * 128;
-static_assert((kTileM == 64 || kTileM == 128) && kThreads == (kConsumers + 1) * kGroupThreads &&
+static_assert(kTileM == kConsumers * 64 && kThreads == (kConsumers + 1) * kGroupThreads &&
               kBlockK * sizeof(ElementA) == 128 && !kTransposedA && !kTransposedB && kGrouping == kDense && !kGate &&
               !kOutScale && !kBlockScale);
 
@@ -36,13 +34,17 @@ struct Fit {
 struct FittedState {
   i32 stage = 0;
   u32 phase = 0;
+  i32 begun = 0;  // the stage that was the first: its phase is the first to change
 
-  QUERN_DEVICE void next(i32 stages) {
-    if (++stage == stages) stage = 0, phase ^= 1;
+  // Begins so that the last of `k_blocks` k blocks takes the last stage. The stages before that are free early, and
+  // other blocks' sums find the same place in every block.
+  QUERN_DEVICE void end_with_last(i32 k_blocks, i32 stages) {
+    const i32 rest = k_blocks - k_blocks / stages * stages;
+    stage = begun = rest == 0 ? 0 : stages - rest;
   }
-  QUERN_DEVICE void skip(i32 count, i32 stages) {
-    const i32 to = stage + count, rounds = to / stages;
-    stage = to - rounds * stages, phase ^= static_cast<u32>(rounds & 1);
+  QUERN_DEVICE void next(i32 stages) {
+    if (++stage == stages) stage = 0;
+    if (stage == begun) phase ^= 1;
   }
 };
 
@@ -62,6 +64,11 @@ struct FittedBlock {
   }
   QUERN_DEVICE i32 peers() const { return 1 << peer_bits; }
   QUERN_DEVICE i32 twins() const { return 1 << twin_bits; }
+  QUERN_DEVICE bool clustered() const { return parts > 1 || shared_by() > 1; }
+  // Waits until all blocks of the cluster have begun and initialised their mbarriers.
+  QUERN_DEVICE void meet() const {
+    if (clustered()) cluster_wait();
+  }
   QUERN_DEVICE i32 shared_by() const { return peers() + twins() - 1; }  // blocks that it copies for
   QUERN_DEVICE i32 rank_of(i32 of_part, i32 of_twin, i32 of_peer) const {
     return (((of_part << twin_bits) + of_twin) << peer_bits) + of_peer;
@@ -124,43 +131,95 @@ struct FittedBarriers {
 };
 inline constexpr i32 kFull = 0, kEmpty = kStages;
 
-// Copies all tiles, `work` first if there is one (`more`). Called by one thread. Each of the peers copies a part of the
-// rows of a for all of them, each of the twins of the rows of b. A block whose tile lies beyond the last copies rows
-// that exist: what it waits for keeps its releases in step with the others' stages.
-QUERN_DEVICE void copy_fitted_tiles(const GemmParams& p, const TensorMap& map_first, const TensorMap& map_second,
-                                    FittedTiles& tiles, FittedWork& work, bool more, const Fit& fit,
-                                    const FittedBlock& block, u8* shared, FittedBarriers& barriers) {
-  FittedState state;
-  const i32 all_first = fitted_first_rows(p.n, kTileM), own_first = all_first >> block.twin_bits,
-            own_second = fit.rows >> block.peer_bits;
-  const i32 from_first = block.twin * own_first, from_second = block.peer * own_second;
-  const auto bytes = static_cast<u32>((all_first + fit.rows) * 128);
-  const u32 peers = block.all_peers(), twins = block.all_twins();
-  QUERN_ROLLED for (; more; more = tiles.next(work)) {
-    const i32 first_group = (p.flags & kGroupsOfB) != 0 ? work.group : 0;
-    const i32 second_group = (p.flags & kGroupsOfA) != 0 ? work.group : 0;
-    QUERN_ROLLED for (i32 k_block = work.first_k_block; k_block < work.end_k_block; ++k_block) {
-      mbarrier_wait(barriers.empty[state.stage], state.phase ^ 1);
-      Mbarrier& full = barriers.full[state.stage];
-      mbarrier_arrive_expect(full, bytes);
-      u8* to = shared + state.stage * fit.stage_bytes;
-      const i32 k = k_block * kBlockK;
-      if (block.twin_bits == 0) {
-        TmaTileA::load(to, map_first, full, CacheHint::normal, k, work.first, first_group);
-      } else {
-        TmaTileA::load_multicast(to + from_first * 128, map_first, full, twins, CacheHint::normal, k,
-                                 work.first + from_first, first_group);
-      }
-      to += kFirstBytes + from_second * 128;
-      if (block.peer_bits == 0) {
-        TmaTileB::load(to, map_second, full, CacheHint::normal, k, work.second, second_group);
-      } else {
-        TmaTileB::load_multicast(to, map_second, full, peers, CacheHint::normal, k, work.second + from_second,
-                                 second_group);
-      }
-      state.next(fit.stages);
+// What one thread copies: each of the peers a part of the rows of a for all of them, each of the twins of the rows of
+// b. A block whose tile lies beyond the last copies rows that exist: what it waits for keeps its releases in step with
+// the others' stages.
+class FittedCopies {
+ public:
+  QUERN_DEVICE FittedCopies(const GemmParams& p, const TensorMap& map_first, const TensorMap& map_second,
+                            const Fit& fit, const FittedBlock& block, u8* shared, FittedBarriers& barriers)
+      : p_(p),
+        map_first_(map_first),
+        map_second_(map_second),
+        fit_(fit),
+        block_(block),
+        shared_(shared),
+        barriers_(barriers),
+        first_rows_(fitted_first_rows(p.n, kTileM)) {}
+
+  // The first k blocks of the first tile, into stages that are still unused. A block of a cluster copies all of their
+  // rows for itself, since the others may not have begun.
+  QUERN_DEVICE void begin(const FittedWork& work) {
+    if (block_.parts > 1) state_.end_with_last(work.end_k_block - work.first_k_block, fit_.stages);
+    const i32 left = work.end_k_block - work.first_k_block;
+    begun_ = left < kBegunAlone ? left : kBegunAlone;
+    QUERN_ROLLED for (i32 i = 0; i < begun_; ++i) {
+      u8* to = stage();
+      QUERN_ROLLED for (i32 twin = 0; twin < block_.twins(); ++twin) copy_first(to, work, work.first_k_block + i, twin);
+      QUERN_ROLLED for (i32 peer = 0; peer < block_.peers(); ++peer)
+          copy_second(to, work, work.first_k_block + i, peer);
+      state_.next(fit_.stages);
     }
   }
-}
+  // All that is left of the first tile and the tiles behind it.
+  QUERN_DEVICE void finish(FittedTiles& tiles, FittedWork& work) {
+    const u32 peers = block_.all_peers(), twins = block_.all_twins();
+    work.first_k_block += begun_;
+    do {
+      QUERN_ROLLED for (i32 k_block = work.first_k_block; k_block < work.end_k_block; ++k_block) {
+        mbarrier_wait(barriers_.empty[state_.stage], state_.phase ^ 1);
+        u8* to = stage();
+        if (block_.twin_bits == 0) {
+          copy_first(to, work, k_block, 0);
+        } else {
+          const i32 from = block_.twin * (first_rows_ >> block_.twin_bits);
+          TmaTileA::load_multicast(to + from * 128, map_first_, full(), twins, CacheHint::normal, k_block * kBlockK,
+                                   work.first + from, first_group(work));
+        }
+        if (block_.peer_bits == 0) {
+          copy_second(to, work, k_block, 0);
+        } else {
+          const i32 from = block_.peer * (fit_.rows >> block_.peer_bits);
+          TmaTileB::load_multicast(to + kFirstBytes + from * 128, map_second_, full(), peers, CacheHint::normal,
+                                   k_block * kBlockK, work.second + from, second_group(work));
+        }
+        state_.next(fit_.stages);
+      }
+    } while (tiles.next(work));
+  }
+
+ private:
+  static constexpr i32 kBegunAlone = 3;  // k blocks, about as long as the blocks of a cluster need to meet
+
+  QUERN_DEVICE Mbarrier& full() { return barriers_.full[state_.stage]; }
+  // The stage at hand, of which all bytes are expected.
+  QUERN_DEVICE u8* stage() {
+    mbarrier_arrive_expect(full(), static_cast<u32>((first_rows_ + fit_.rows) * 128));
+    return shared_ + state_.stage * fit_.stage_bytes;
+  }
+  QUERN_DEVICE i32 first_group(const FittedWork& work) const { return (p_.flags & kGroupsOfB) != 0 ? work.group : 0; }
+  QUERN_DEVICE i32 second_group(const FittedWork& work) const { return (p_.flags & kGroupsOfA) != 0 ? work.group : 0; }
+  // The rows that a twin, or a peer, has to copy.
+  QUERN_DEVICE void copy_first(u8* to, const FittedWork& work, i32 k_block, i32 twin) {
+    const i32 from = twin * (first_rows_ >> block_.twin_bits);
+    TmaTileA::load(to + from * 128, map_first_, full(), CacheHint::normal, k_block * kBlockK, work.first + from,
+                   first_group(work));
+  }
+  QUERN_DEVICE void copy_second(u8* to, const FittedWork& work, i32 k_block, i32 peer) {
+    const i32 from = peer * (fit_.rows >> block_.peer_bits);
+    TmaTileB::load(to + kFirstBytes + from * 128, map_second_, full(), CacheHint::normal, k_block * kBlockK,
+                   work.second + from, second_group(work));
+  }
+
+  const GemmParams& p_;
+  const TensorMap &map_first_, &map_second_;
+  const Fit& fit_;
+  const FittedBlock& block_;
+  u8* shared_;
+  FittedBarriers& barriers_;
+  i32 first_rows_;
+  FittedState state_;
+  i32 begun_ = 0;
+};
 
 }  // namespace q
