@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/store.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -65,6 +66,18 @@ bool StoreOptions::same_but_notice(const StoreOptions& other) const {
                     o.signed_only, o.mac_key, o.busy_timeout);
   };
   return all(*this) == all(other);
+}
+
+std::vector<FileIdentity> identities(const std::vector<std::string>& paths) {
+  std::vector<FileIdentity> all;
+  for (const std::string& path : paths) {
+    struct stat found {};
+    FileIdentity identity;
+    if (stat(path.c_str(), &found) == 0)
+      identity = {found.st_dev, found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};
+    all.push_back(identity);
+  }
+  return all;
 }
 
 std::int64_t today() { return std::time(nullptr) / 86'400; }

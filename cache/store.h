@@ -129,6 +129,15 @@ struct AdminError {
   std::string text;
 };
 
+// Which file each of these is: another one under the same path, or one that was written to, is another. One that is not
+// there has an identity, too.
+struct FileIdentity {
+  std::uint64_t device = 0, inode = 0;
+  std::int64_t size = -1, seconds = 0, nanoseconds = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+std::vector<FileIdentity> identities(const std::vector<std::string>& paths);
+
 class Store {
  public:
   // Never fails: what cannot be used shows in stats().state, and everything is then a miss.

@@ -30,6 +30,11 @@ std::vector<cache::Listed> selected_kernels(const quern_context& context, const 
   return all;
 }
 
+ops::verify::Cached cached_of(const cache::Listed& listed) {
+  const cache::Entry& entry = listed.entry;
+  return {listed.key, entry.op, entry.target, entry.text, entry.compiler_kind + ' ' + entry.compiler_build};
+}
+
 VerifyRow row_of(const cache::Listed& listed, ops::verify::Finding found) {
   VerifyRow row;
   row.outcome = found.outcome, row.status = found.status, row.trials = found.trials;
@@ -63,27 +68,44 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
     bool cancelled = false;
     std::size_t bad = 0;
     std::optional<ops::verify::NoReference> ended;
+    const auto done_with = [&](const cache::Listed& listed, ops::verify::Finding found, double milliseconds) {
+      VerifyRow row = row_of(listed, std::move(found));
+      row.milliseconds = milliseconds;
+      bad += row.outcome == QUERN_VERIFY_DIFFERS || row.outcome == QUERN_VERIFY_FAILED;
+      rows.push_back(std::move(row));
+      if (given->progress == nullptr) return;
+      const quern_verify_result seen = view(rows.back());
+      cancelled = given->progress(given->progress_user, rows.size(), all.size(), &seen) != 0;
+    };
+    // Those that only the calls of others may launch come last.
+    struct Later {
+      const cache::Listed& listed;
+      ops::verify::Finding found;
+      double milliseconds;
+    };
+    std::vector<Later> later;
     for (const cache::Listed& listed : all) {
-      const cache::Entry& entry = listed.entry;
       const auto start = std::chrono::steady_clock::now();
       ops::verify::Finding found;
       try {
-        found = verifier.verify(
-            {listed.key, entry.op, entry.target, entry.text, entry.compiler_kind + ' ' + entry.compiler_build});
+        found = verifier.verify(cached_of(listed));
       } catch (const ops::verify::NoReference& failure) {
         ended = failure;  // the rows before this one are told all the same
         break;
       } catch (const Error& failure) {
         found.status = failure.status(), found.text = failure.text();
       }
-      VerifyRow row = row_of(listed, std::move(found));
-      row.milliseconds = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-      bad += row.outcome == QUERN_VERIFY_DIFFERS || row.outcome == QUERN_VERIFY_FAILED;
-      rows.push_back(std::move(row));
-      if (given->progress == nullptr) continue;
-      const quern_verify_result seen = view(rows.back());
-      cancelled = given->progress(given->progress_user, rows.size(), all.size(), &seen) != 0;
+      const double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+      if (found.may_be_others)
+        later.push_back({listed, std::move(found), took});
+      else
+        done_with(listed, std::move(found), took);
       if (cancelled) break;
+    }
+    for (Later& each : later) {
+      if (cancelled || ended) break;
+      done_with(each.listed, verifier.verify_by_others(cached_of(each.listed), std::move(each.found)),
+                each.milliseconds);
     }
     const std::size_t done = rows.size();
     if (results != nullptr) *results = make_list(std::move(rows)).release();

@@ -28,10 +28,13 @@ unsigned threads(unsigned asked_for) {
   return asked_for != 0 ? asked_for : std::clamp(std::thread::hardware_concurrency(), 1U, 8U);
 }
 
+std::size_t bytes_of(const cache::Entry& image) { return image.image.size() + image.text.size() + image.log.size(); }
+
 // Never destroyed: another thread may still be in a call when the process exits.
 struct Registry {
   struct Known {
     Service::Options options;
+    std::vector<cache::FileIdentity> bundles;  // as they were when it was made
     std::weak_ptr<Service> service;
   };
   ProcessMutex& mutex = *new ProcessMutex;
@@ -56,15 +59,17 @@ std::shared_ptr<Service> Service::shared(const Options& options, bool* found) {
   if (all.process != getpid()) all.known.clear();
   all.process = getpid();
   std::erase_if(all.known, [](const Registry::Known& each) { return each.service.expired(); });
+  std::vector<cache::FileIdentity> bundles = cache::identities(options.store.bundles);
   for (const Registry::Known& each : all.known) {
-    std::shared_ptr<Service> there = each.options == options ? each.service.lock() : nullptr;
+    const bool same = each.options == options && each.bundles == bundles;
+    std::shared_ptr<Service> there = same ? each.service.lock() : nullptr;
     if (there == nullptr) continue;
     *found = true;
     return there;
   }
   *found = false;
   auto made = std::make_shared<Service>(options);
-  all.known.push_back({options, made});
+  all.known.push_back({options, std::move(bundles), made});
   return made;
 }
 
@@ -120,14 +125,23 @@ Service::Slot::~Slot() {
 std::shared_ptr<const cache::Entry> Service::kept(const cache::Key& key) {
   const std::lock_guard lock(mutex_);
   const auto found = kept_.find(key);
-  return found == kept_.end() ? nullptr : found->second;
+  return found == kept_.end() ? nullptr : found->second.image;
 }
 
 void Service::keep(const cache::Key& key, const cache::Entry& image) noexcept {
   try {
     auto copy = std::make_shared<const cache::Entry>(image);
     const std::lock_guard lock(mutex_);
-    kept_[key] = std::move(copy);
+    const std::size_t bytes = bytes_of(*copy);
+    erase(key);
+    if (bytes > kMostKept) return;
+    // The oldest go: who comes for them compiles once more.
+    while (kept_bytes_ + bytes > kMostKept) {
+      const auto older = [](const auto& a, const auto& b) { return a.second.number < b.second.number; };
+      erase(std::min_element(kept_.begin(), kept_.end(), older)->first);
+    }
+    kept_.emplace(key, Kept{std::move(copy), kept_count_++});
+    kept_bytes_ += bytes;
   } catch (...) {
     // No memory: the others compile for themselves.
   }
@@ -135,7 +149,14 @@ void Service::keep(const cache::Key& key, const cache::Entry& image) noexcept {
 
 void Service::forget(const cache::Key& key) noexcept {
   const std::lock_guard lock(mutex_);
-  kept_.erase(key);
+  erase(key);
+}
+
+void Service::erase(const cache::Key& key) noexcept {
+  const auto found = kept_.find(key);
+  if (found == kept_.end()) return;
+  kept_bytes_ -= bytes_of(*found->second.image);
+  kept_.erase(found);
 }
 
 Listening::Listening(const std::function<void(std::string_view)>& tell) noexcept

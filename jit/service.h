@@ -27,7 +27,8 @@ class Service {
   };
 
   // The one that this process has for equal options; made where there is none, and ended with the last who holds it. A
-  // forked child gets one of its own. `found` says whether it was there.
+  // forked child gets one of its own, and so does who comes after a bundle's file has become another. `found` says
+  // whether it was there.
   static std::shared_ptr<Service> shared(const Options& options, bool* found);
 
   explicit Service(Options options);
@@ -72,8 +73,9 @@ class Service {
 
   // What was compiled and is in no file; null where there is nothing. To be asked in one's turn.
   std::shared_ptr<const cache::Entry> kept(const cache::Key& key);
-  // For the other contexts to find, as long as the service lives or until it is stored. Fails silently where there is
-  // no memory for it.
+  // For the other contexts to find, until it is stored or kMostKept bytes of others have come after it. Fails silently
+  // where there is no memory for it.
+  static constexpr std::size_t kMostKept = std::size_t{64} << 20;
   void keep(const cache::Key& key, const cache::Entry& image) noexcept;
   void forget(const cache::Key& key) noexcept;
 
@@ -81,6 +83,8 @@ class Service {
   void wake() noexcept;
 
  private:
+  void erase(const cache::Key& key) noexcept;  // of what is kept; under the mutex
+
   template <class Free>
   void wait(std::unique_lock<std::mutex>& lock, const std::atomic<bool>& cancelled, const Free& free);
 
@@ -91,7 +95,13 @@ class Service {
   std::mutex mutex_;  // over what follows
   std::condition_variable changed_;
   std::set<cache::Key> compiling_;
-  std::map<cache::Key, std::shared_ptr<const cache::Entry>> kept_;
+  struct Kept {
+    std::shared_ptr<const cache::Entry> image;
+    std::uint64_t number;  // in the order of coming
+  };
+  std::map<cache::Key, Kept> kept_;
+  std::size_t kept_bytes_ = 0;
+  std::uint64_t kept_count_ = 0;
   unsigned running_ = 0;
 };
 

@@ -27,6 +27,7 @@ constexpr Names<q::CacheKind, 4> kKinds = {{{"plain", q::CacheKind::plain},
                                             {"rows656", q::CacheKind::rows656}}};
 constexpr Names<Indexed, 3> kIndexed = {
     {{"no", Indexed::no}, {"positions", Indexed::positions}, {"slots", Indexed::slots}}};
+constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
 constexpr Names<int, 4> kPageRows = {{{"8", 8}, {"16", 16}, {"32", 32}, {"64", 64}}};
 constexpr Names<int, 3> kRows = {{{"16", 16}, {"32", 32}, {"64", 64}}};
 constexpr Names<int, 4> kBlocks = {{{"16", 16}, {"32", 32}, {"64", 64}, {"128", 128}}};
@@ -59,7 +60,7 @@ constexpr auto kConstants =
                     flag<&Shape::cap>("cap", nullptr).optional().when(multiplies),
                     flag<&Shape::paired>("paired", nullptr).optional().when(widens),
                     choice<&Shape::page_rows>("page_rows", "PAGE_ROWS", kPageRows).optional().when(is_rows64),
-                    number<&Shape::copy_bytes>("alignment", "COPY_BYTES", {4, 16, 12}).optional().when(is_portable),
+                    choice<&Shape::copy_bytes>("alignment", "COPY_BYTES", kAlignments).optional().when(is_portable),
                     choice<&Shape::rows>("rows", nullptr, kRows).optional().when(combines),
                     choice<&Shape::block>("block", nullptr, kBlocks).optional().when(combines));
 

@@ -26,6 +26,10 @@ DLDataType type_of(Dtype dtype) {
       return {kDLFloat8_e5m2, 8, 1};
     case Dtype::i8:
       return {kDLInt, 8, 1};
+    case Dtype::i16:
+      return {kDLInt, 16, 1};
+    case Dtype::boolean:
+      return {kDLBool, 8, 1};
     case Dtype::u8:
       return {kDLUInt, 8, 1};
     case Dtype::i64:
@@ -35,10 +39,26 @@ DLDataType type_of(Dtype dtype) {
   }
 }
 
+bool is_code(Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; }
 bool is_float(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::f32; }
 
 // Half a unit in the last place of a number of the binade from 1 on, and so what rounding may cost, relatively.
-double rounding_of(Dtype dtype) { return dtype == Dtype::bf16 ? 0x1p-8 : dtype == Dtype::f16 ? 0x1p-11 : 0x1p-24; }
+double rounding_of(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16:
+      return 0x1p-8;
+    case Dtype::f16:
+      return 0x1p-11;
+    case Dtype::f32:
+      return 0x1p-24;
+    case Dtype::e4m3:
+      return 0x1p-4;
+    case Dtype::e5m2:
+      return 0x1p-3;
+    default:
+      return 0;
+  }
+}
 
 // The distance between subnormal numbers, which is the least that rounding may cost.
 double smallest_step_of(Dtype dtype) {
@@ -87,7 +107,9 @@ double load(Dtype dtype, const unsigned char* at) {
     case Dtype::e4m3:
     case Dtype::e5m2: {
       const std::uint8_t bits = as(std::uint8_t{});
-      const double value = dtype == Dtype::e4m3 ? decode(bits & 0x7fu, 3, 7) : decode(bits & 0x7fu, 2, 15);
+      double value = dtype == Dtype::e4m3 ? decode(bits & 0x7fu, 3, 7) : decode(bits & 0x7fu, 2, 15);
+      if ((bits & 0x7fu) > (dtype == Dtype::e4m3 ? 0x7eu : 0x7cu)) value = kUnknown;
+      if (dtype == Dtype::e5m2 && (bits & 0x7fu) == 0x7cu) value = std::numeric_limits<double>::infinity();
       return (bits & 0x80u) != 0 ? -value : value;
     }
     case Dtype::i64:
@@ -96,6 +118,10 @@ double load(Dtype dtype, const unsigned char* at) {
       return as(std::int8_t{});
     case Dtype::u8:
       return as(std::uint8_t{});
+    case Dtype::boolean:
+      return as(std::uint8_t{}) != 0;
+    case Dtype::i16:
+      return as(std::int16_t{});
     default:
       return as(std::int32_t{});
   }
@@ -115,6 +141,23 @@ std::uint16_t to_f16(double value) {
 std::uint16_t to_bf16(double value) {
   const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+// The nearest code, of two as near the one whose last bit is 0; magnitudes beyond the largest become that.
+std::uint8_t to_code(Dtype dtype, double value) {
+  const unsigned char sign = std::signbit(value) ? 0x80 : 0;
+  const unsigned char largest = dtype == Dtype::e4m3 ? 0x7e : 0x7b;
+  value = std::abs(value);
+  if (std::isnan(value)) return sign | 0x7f;
+  unsigned char below = 0;  // the largest code that is not above it
+  for (unsigned char bit = 0x40; bit != 0; bit >>= 1) {
+    const unsigned char tried = below | bit;
+    if (tried <= largest && load(dtype, &tried) <= value) below = tried;
+  }
+  if (below == largest) return sign | below;
+  const auto above = static_cast<unsigned char>(below + 1);
+  const double down = value - load(dtype, &below), up = load(dtype, &above) - value;
+  return sign | (up < down || (up == down && (below & 1) != 0) ? above : below);
 }
 
 }  // namespace
@@ -144,9 +187,34 @@ void Field::set(std::int64_t i, double value) {
       return put(static_cast<std::int64_t>(value));
     case Dtype::i32:
       return put(static_cast<std::int32_t>(value));
+    case Dtype::i16:
+      return put(static_cast<std::int16_t>(value));
+    case Dtype::i8:
+      return put(static_cast<std::int8_t>(value));
+    case Dtype::u8:
+      return put(static_cast<std::uint8_t>(value));
+    case Dtype::boolean:
+      return put(static_cast<std::uint8_t>(value != 0));
     default:
-      throw Error(QUERN_INTERNAL, "a trial sets a number of 8 bits");
+      return put(to_code(dtype, value));
   }
+}
+
+Field& Field::view(std::vector<std::int64_t> extents, std::vector<std::int64_t> steps) {
+  shape = std::move(extents), strides = std::move(steps);
+  tensor_.ndim = static_cast<std::int32_t>(shape.size());
+  tensor_.shape = shape.data(), tensor_.strides = strides.data();
+  return *this;
+}
+
+Field& Field::updated(double may_err) {
+  compared = true, slack = may_err;
+  return *this;
+}
+
+Field& Field::rounded(double steps) {
+  step = steps;
+  return *this;
 }
 
 Field& Trial::given(Dtype dtype, std::vector<std::int64_t> shape) {
@@ -155,20 +223,29 @@ Field& Trial::given(Dtype dtype, std::vector<std::int64_t> shape) {
   for (std::int64_t i = 0; i < field.count(); ++i) {
     if (is_float(dtype)) {
       field.set(i, normal(random_));
-    } else {
-      // Up to 2, of either sign; an int8 up to 31.
+    } else if (is_code(dtype)) {
+      // Up to 2 (e5m2: 1), of either sign.
       const std::uint64_t bits = random_();
-      const auto small = static_cast<int>(bits >> 8 & (dtype == Dtype::i8 ? 0x1f : 0x3f));
-      const bool negative = (bits & 1) != 0;
       field.bytes[static_cast<std::size_t>(i)] =
-          static_cast<unsigned char>(dtype == Dtype::i8 ? (negative ? -small : small) : small | (negative ? 0x80 : 0));
+          static_cast<unsigned char>((bits >> 8 & 0x3f) | ((bits & 1) != 0 ? 0x80 : 0));
+    } else if (dtype == Dtype::boolean) {
+      field.set(i, static_cast<double>(random_() & 1));
+    } else {
+      field.set(i, static_cast<double>(below(63)) - (dtype == Dtype::u8 ? 0 : 31));
     }
   }
   return field;
 }
 
-Field& Trial::integers(std::vector<std::int64_t> shape, const std::vector<std::int64_t>& values) {
-  Field& field = *fields_.emplace_back(std::make_unique<Field>(Dtype::i32, std::move(shape)));
+Field& Trial::uniform(Dtype dtype, std::vector<std::int64_t> shape, double low, double high) {
+  Field& field = *fields_.emplace_back(std::make_unique<Field>(dtype, std::move(shape)));
+  std::uniform_real_distribution<double> numbers(low, high);
+  for (std::int64_t i = 0; i < field.count(); ++i) field.set(i, numbers(random_));
+  return field;
+}
+
+Field& Trial::integers(std::vector<std::int64_t> shape, const std::vector<std::int64_t>& values, Dtype dtype) {
+  Field& field = *fields_.emplace_back(std::make_unique<Field>(dtype, std::move(shape)));
   for (std::size_t i = 0; i < values.size(); ++i)
     field.set(static_cast<std::int64_t>(i), static_cast<double>(values[i]));
   return field;
@@ -215,8 +292,10 @@ std::vector<std::vector<unsigned char>> Trial::run(const Runtime& runtime, jit::
 }
 
 Trial::Verdict Trial::compare(const std::vector<std::vector<unsigned char>>& results,
-                              const std::vector<std::vector<unsigned char>>& reference) const {
+                              const std::vector<std::vector<unsigned char>>& reference) {
   Verdict verdict;
+  if (later_) later_();
+  later_ = nullptr;
   std::size_t which = 0;
   for (const auto& field : fields_) {
     if (!field->compared) continue;
@@ -232,10 +311,11 @@ Trial::Verdict Trial::compare(const std::vector<std::vector<unsigned char>>& res
     const double mean = finite != 0 ? std::sqrt(squares / static_cast<double>(finite)) : 0;
     const auto error_of = [&](double a, double b) {
       if (a == b || (std::isnan(a) && std::isnan(b))) return 0.0;
-      if (!is_float(field->dtype) || !std::isfinite(a) || !std::isfinite(b))
+      const bool exact = !is_float(field->dtype) && !is_code(field->dtype) && field->step == 0;
+      if (exact || !std::isfinite(a) || !std::isfinite(b))
         return std::numeric_limits<double>::infinity();
       return std::abs(a - b) / (2 * rounding_of(field->dtype) * std::max(std::abs(a), std::abs(b)) +
-                                field->slack * mean + smallest_step_of(field->dtype) + 1e-30);
+                                field->slack * mean + field->step + smallest_step_of(field->dtype) + 1e-30);
     };
     for (std::int64_t i = 0; i < count; ++i) {
       const double mine = load(field->dtype, got + i * size), other = load(field->dtype, expected + i * size);
@@ -266,17 +346,18 @@ std::int64_t Given::integer(const char* name, std::int64_t otherwise) const {
 Dtype Given::dtype(const char* name, Dtype otherwise) const {
   const std::string found = text(name);
   for (const Dtype each :
-       {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8, Dtype::i32, Dtype::i64}) {
+       {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8, Dtype::i16, Dtype::i32,
+        Dtype::i64, Dtype::boolean}) {
     if (found == name_of(each)) return each;
   }
   return otherwise;
 }
 
 const OpTrials* trials_of(std::string_view op) {
-  for (const OpTrials* each :
-       {&kMergeState, &kRmsnorm, &kSoftmax, &kArgmax, &kGather, &kMoeCombine, &kRope, &kGemm, &kAttention}) {
-    if (op == each->op) return each;
-  }
+#define QUERN_OP(name, ...) \
+  if (op == #name) return &ops::name::trials;
+#include "sources/ops.def"
+#undef QUERN_OP
   return nullptr;
 }
 

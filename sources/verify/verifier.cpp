@@ -119,7 +119,7 @@ Finding Verifier::verify(const Cached& cached) {
     found.text = "no trial is made of this op";
     return found;
   }
-  found.text = trials->refusal(Given(line->constants));
+  if (trials->refusal != nullptr) found.text = trials->refusal(Given(line->constants));
   if (!found.text.empty()) return found;
   // The key that the engine's events tell is the one under its pin, whichever row they are of.
   const cache::Key wanted = jit::key_of(plain + pin_line(compiler_pin_));
@@ -143,11 +143,12 @@ void Verifier::look_for_trials(const Cached& cached, const OpTrials& trials, con
   const Given given(constants);
   Random random(seed_ ^ cached.key.high);
   std::string others;
-  for (int i = 0; i < trials.count(given) && found->trials < kEnough; ++i) {
-    const std::unique_ptr<Trial> trial = trials.make(given, i, random);
+  for (int i = 0; i < trials.count && found->trials < kEnough; ++i) {
+    Trial trial(random);
+    trials.make(given, i, trial);
     std::vector<std::vector<unsigned char>> results;
     try {
-      results = device_.run(*trial, jit::Miss::cached_only);
+      results = device_.run(trial, jit::Miss::cached_only);
     } catch (const Error& failure) {
       // What was not launched has not failed, and a miss is of another kernel of the same call. A refusal of this row
       // by the driver is a miss too: it is looked for below.
@@ -161,13 +162,22 @@ void Verifier::look_for_trials(const Cached& cached, const OpTrials& trials, con
       return;
     }
     if (!device_.launched(cached.key)) continue;
-    const Trial::Verdict verdict = trial->compare(results, reference_of(*trial));
+    const Trial::Verdict verdict = trial.compare(results, reference_of(trial));
     ++found->trials;
     found->error = std::max(found->error, verdict.error);
     found->truth_error = std::max(found->truth_error, verdict.truth_error);
     const bool agrees = verdict.error <= 1 && verdict.truth_error <= 1;
+    for (const jit::Kernel* kernel : device_.launched()) {
+      Seen& seen = seen_[kernel->key];
+      if (!agrees) ++seen.differed;
+      if (!agrees && seen.agreed != 0) continue;
+      if (agrees && seen.agreed++ == 0) seen.error = 0, seen.truth_error = -1;
+      seen.error = std::max(seen.error, verdict.error);
+      seen.truth_error = std::max(seen.truth_error, verdict.truth_error);
+      seen.text = cached.op + ' ' + found->spec + ": " + (verdict.where.empty() ? "equal to the bit" : verdict.where);
+    }
     if (!agrees || found->text.empty())
-      found->text = verdict.where.empty() ? "equal to the bit; " + trial->what : verdict.where;
+      found->text = verdict.where.empty() ? "equal to the bit; " + trial.what : verdict.where;
     found->outcome = agrees ? QUERN_VERIFY_AGREES : QUERN_VERIFY_DIFFERS;
     found->status = agrees ? QUERN_OK : QUERN_DAMAGED;
     if (!agrees) break;
@@ -180,8 +190,24 @@ void Verifier::look_for_trials(const Cached& cached, const OpTrials& trials, con
     found->text = rejected->second;
     return;
   }
+  found->may_be_others = true;
   found->text = "none of the trials' calls launches it here";
   if (!others.empty()) found->text += "; the last that failed says: " + others;
+}
+
+// One that took part in a call which agrees is right as far as can be told; where all of them differ it may be to
+// blame.
+Finding Verifier::verify_by_others(const Cached& cached, Finding found) const {
+  const auto seen = seen_.find(cached.key);
+  if (!found.may_be_others || seen == seen_.end()) return found;
+  const Seen& calls = seen->second;
+  const bool agrees = calls.agreed != 0;
+  found.outcome = agrees ? QUERN_VERIFY_AGREES : QUERN_VERIFY_DIFFERS;
+  found.status = agrees ? QUERN_OK : QUERN_DAMAGED;
+  found.trials = agrees ? calls.agreed : calls.differed;
+  found.error = calls.error, found.truth_error = calls.truth_error;
+  found.text = "launched by the calls of others, the last of " + calls.text + " (seed " + std::to_string(seed_) + ")";
+  return found;
 }
 
 }  // namespace quern::ops::verify

@@ -33,6 +33,7 @@ struct Finding {
   std::uint32_t trials = 0;
   std::string spec, text;
   double error = 0, truth_error = -1;
+  bool may_be_others = false;  // not run, but the calls of other kernels may launch it: see Verifier::verify_by_others
 };
 
 // What a kernel is held against cannot be had, and so nothing can be said of any.
@@ -51,6 +52,7 @@ class Bed {
   std::vector<std::vector<unsigned char>> run(Trial& trial, jit::Miss miss);
   // By the last trial. By key: a kernel has a row of its own under a compiler pin.
   bool launched(const cache::Key& key) const;
+  const std::vector<const jit::Kernel*>& launched() const { return launched_; }
 
  private:
   jit::Driver& driver_;
@@ -69,8 +71,17 @@ class Verifier {
 
   // Throws NoReference, and Error where the kernel cannot be run.
   Finding verify(const Cached& cached);
+  // What the calls say that were tried for other kernels and launched this one: a kernel that joins, sorts or finishes
+  // what others leave says nothing of these in its own constants. `found` is what verify() said.
+  Finding verify_by_others(const Cached& cached, Finding found) const;
 
  private:
+  // Of calls that launched a kernel.
+  struct Seen {
+    std::uint32_t agreed = 0, differed = 0;
+    double error = 0, truth_error = -1;
+    std::string text;
+  };
   std::string why_not_loaded(const Cached& cached, const std::string& plain) const;
   void look_for_trials(const Cached& cached, const OpTrials& trials, const Constants& constants,
                        const std::string& wanted, Finding* found);
@@ -81,6 +92,7 @@ class Verifier {
   const std::uint64_t seed_;
   jit::Service host_service_;
   const std::unique_ptr<jit::Driver> host_driver_;
+  std::map<cache::Key, Seen> seen_;
   std::map<std::string, std::string> rejected_;  // by the key that its event told, why
   Bed host_, device_;
 };

@@ -39,6 +39,40 @@ class Cache : public testing::Test {
   std::vector<List> lists;
 };
 
+// Bytes that this process has read, whatever from.
+std::uint64_t bytes_read() {
+  std::ifstream io("/proc/self/io");
+  std::string name;
+  std::uint64_t value = 0;
+  io >> name >> value;  // "rchar: N" is the first line
+  return value;
+}
+
+// How the file is is known where a context has it open: nobody counts its rows for that.
+TEST(KnownCache, ANewContextReadsNoRows) {
+  const Folder folder;
+  constexpr int kRows = 150;
+  {
+    cache::StoreOptions options;
+    options.folder = folder.path("cache");
+    cache::Store store(options);
+    cache::Entry entry;
+    entry.op = "kernel", entry.target = "host", entry.image = "image", entry.text.assign(3000, 'x');
+    for (std::uint64_t i = 0; i < kRows; ++i) ASSERT_EQ(store.put({i, i}, entry), cache::Put::stored);
+  }
+  const Context first = make_context(folder, 0);
+  const std::uint64_t before = bytes_read();
+  const Context second = make_context(folder, 0);
+  const std::uint64_t read = bytes_read() - before;
+  auto stats = sized<quern_cache_stats>();
+  auto error = sized<quern_error>();
+  ASSERT_EQ(quern_cache_get_stats(second.get(), &stats, &error), QUERN_OK) << error.text;
+  EXPECT_EQ(stats.entries, static_cast<std::uint64_t>(kRows));
+  const std::uint64_t counted = bytes_read() - before - read;
+  EXPECT_LT(read, 8'000U) << "while counting the rows reads " << counted;
+  EXPECT_GT(counted, 50'000U) << "or counting was not seen either";
+}
+
 TEST_F(Cache, ListsByTargetOpAndKey) {
   const std::vector<quern_entry> all = entries(context.get(), nullptr);
   ASSERT_EQ(all.size(), 2U);

@@ -1,10 +1,12 @@
-// Each target's good inputs, and inputs made from them by a fixed seed: cut, with bits turned, bytes replaced, parts
+// Each target's good inputs, and inputs made from them by a seed (QUERN_SEED): cut, with bits turned, bytes replaced, parts
 // put together. What `./dev fuzz` does for as long as it is let, led by what the code has run through.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdio>
 
+#include "tests/fault/torture.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace quern::fuzz {
@@ -12,13 +14,14 @@ namespace {
 
 class Random {
  public:
+  explicit Random(std::uint64_t seed) : state_(seed * 0xbf58476d1ce4e5b9ULL ^ 0x9e3779b97f4a7c15ULL) {}
   std::uint64_t below(std::uint64_t bound) {
     state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
     return state_ % bound;
   }
 
  private:
-  std::uint64_t state_ = 0x9e3779b97f4a7c15ULL;
+  std::uint64_t state_;
 };
 
 std::string changed(std::string input, const std::vector<std::string>& seeds, Random& random) {
@@ -61,10 +64,14 @@ TEST_P(Replay, RefusesOrTakes) {
   const std::vector<std::string> seeds = GetParam()->seeds();
   ASSERT_FALSE(seeds.empty());
   for (const std::string& seed : seeds) GetParam()->run(seed);
-  Random random;
+  const std::uint64_t from = cache::testing::seed(0);
+  Random random(from);
   const bool writes_files = GetParam() == &cache_file || GetParam() == &bundle;
-  for (int i = 0; i < (writes_files ? 300 : 20000); ++i)
+  const std::uint64_t inputs = cache::testing::times(writes_files ? 300 : 20000);
+  for (std::uint64_t i = 0; i < inputs; ++i)
     GetParam()->run(changed(seeds[random.below(seeds.size())], seeds, random));
+  std::printf("%llu inputs, QUERN_SEED=%llu\n", static_cast<unsigned long long>(inputs),
+              static_cast<unsigned long long>(from));
 }
 
 }  // namespace

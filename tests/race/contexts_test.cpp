@@ -60,6 +60,59 @@ TEST_F(ContextsTest, EightCompileAKernelOnceWithoutOne) {
   EXPECT_EQ(compiled, 2);
 }
 
+// What cannot be stored is kept for the others, the latest of it.
+TEST_F(ContextsTest, WhatIsKeptIsBounded) {
+  cache::StoreOptions none;
+  none.no_file = true;
+  Service service({none, {}, 2});
+  cache::Entry image;
+  image.image.assign(Service::kMostKept / 8, 'x');
+  constexpr std::uint64_t kImages = 20;
+  for (std::uint64_t i = 0; i < kImages; ++i) service.keep({0, i}, image);
+  std::uint64_t there = 0;
+  for (std::uint64_t i = 0; i < kImages; ++i) there += service.kept({0, i}) != nullptr;
+  EXPECT_EQ(there, 8U);
+  EXPECT_EQ(service.kept({0, 0}), nullptr);
+  EXPECT_NE(service.kept({0, kImages - 1}), nullptr);
+  // One that is kept again counts once; one that is forgotten leaves its room to others.
+  service.keep({0, kImages - 1}, image);
+  EXPECT_NE(service.kept({0, kImages - 8}), nullptr);
+  service.forget({0, kImages - 1});
+  service.keep({0, 99}, image);
+  EXPECT_NE(service.kept({0, kImages - 8}), nullptr);
+  image.image.assign(Service::kMostKept + 1, 'x');
+  service.keep({0, 100}, image);
+  EXPECT_EQ(service.kept({0, 100}), nullptr);
+  EXPECT_NE(service.kept({0, 99}), nullptr);
+}
+
+// A bundle that was replaced by another file under its path is that file to whoever comes later.
+TEST_F(ContextsTest, ANewContextSeesTheBundleThatIsThere) {
+  cache::StoreOptions first = in_folder();
+  auto filled = make(first);
+  ASSERT_NE(filled->engine.ready(toy(1), Miss::compile, nullptr), nullptr);
+  const std::string bundle = folder.path + "/kernels.db", other = folder.path + "/other.db";
+  std::uint64_t count = 0;
+  const auto none = [](const cache::Listed&) { return false; };
+  ASSERT_EQ(filled->service->store().export_bundle(bundle, none, &count).what, cache::AdminError::What::none);
+  ASSERT_EQ(filled->service->store().export_bundle(other, nullptr, &count).what, cache::AdminError::What::none);
+  ASSERT_EQ(count, 1U);
+  cache::StoreOptions with;
+  with.no_file = true, with.bundles = {bundle};
+  auto before = make(with), beside = make(with);
+  EXPECT_TRUE(beside->found);
+  EXPECT_NE(before->engine.ready(toy(1), Miss::compile, nullptr), nullptr);
+  EXPECT_EQ(compiled, 2) << "the first bundle is empty";
+  std::filesystem::rename(other, bundle);
+  auto after = make(with);
+  EXPECT_FALSE(after->found);
+  EXPECT_NE(after->engine.ready(toy(1), Miss::cached_only, nullptr), nullptr);
+  EXPECT_EQ(compiled, 2);
+  auto later = make(with);
+  EXPECT_TRUE(later->found);
+  EXPECT_EQ(later->service, after->service);
+}
+
 TEST_F(ContextsTest, AForkedChildWaitsForNobodysCompilation) {
   cache::StoreOptions none;
   none.no_file = true;

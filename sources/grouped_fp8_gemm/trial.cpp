@@ -1,0 +1,83 @@
+// Random calls of grouped_fp8_gemm for `quern verify --run`, and what they come to in double precision.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <iterator>
+
+#include "sources/ops.h"
+#include "sources/verify/product.h"
+
+namespace quern::ops::grouped_fp8_gemm {
+namespace {
+
+using namespace verify;
+
+constexpr struct {
+  std::int64_t most, n, k;  // rows an expert, at most
+} kCalls[] = {{2, 512, 512}, {8, 512, 512}, {16, 512, 512}, {40, 512, 512}, {100, 512, 256}, {300, 512, 256},
+              {2, 2048, 256}, {40, 2048, 256}};
+constexpr std::int64_t kExperts = 5;
+
+void make(const Given& given, int which, Trial& trial) {
+  const auto [most, n, k] = kCalls[which];
+  const bool masked = given.text("rows") == "masked", blocks = given.text("scales") == "blocks";
+  std::vector<std::int64_t> offsets = {0}, counts, expert_of;
+  for (std::int64_t e = 0; e < kExperts; ++e) {
+    counts.push_back(e == 2 ? 0 : e == 3 ? most : trial.below(most + 1));
+    const std::int64_t room = masked ? most : counts.back();
+    for (std::int64_t r = 0; r < room; ++r) expert_of.push_back(r < counts.back() ? e : -1);
+    offsets.push_back(offsets.back() + counts.back());
+  }
+  const auto rows = static_cast<std::int64_t>(expert_of.size());
+  const std::int64_t across = (k + 127) / 128, down = (n + 127) / 128;
+  quern_grouped_fp8_gemm_args args{};
+  using Shape = std::vector<std::int64_t>;
+  const auto in_front = [&](Shape rest) {  // the shape of what has so much for each row of a
+    Shape shape = masked ? Shape{kExperts, most} : Shape{rows};
+    shape.insert(shape.end(), rest.begin(), rest.end());
+    return shape;
+  };
+  const Field &a = trial.given(given.dtype("a", Dtype::e4m3), in_front({k})),
+              &b = trial.given(given.dtype("b", Dtype::e4m3), {kExperts, n, k});
+  const Field &scale_a = trial.uniform(Dtype::f32, in_front(blocks ? Shape{across} : Shape{}), 0.5, 1.5),
+              &scale_b = trial.uniform(Dtype::f32, blocks ? Shape{kExperts, down, across} : Shape{kExperts, n}, 0.5, 1.5);
+  const Epilogue epilogue(given, trial, rows, n);
+  Field& out = trial.result(given.dtype("out", Dtype::bf16), in_front({epilogue.columns()}),
+                            std::max(0x1p-10, epilogue.slack()));
+  trial.later([=, &a, &b, &scale_a, &scale_b, &out, &trial] {
+    const auto sum = [&](std::int64_t row, std::int64_t column) {
+      const std::int64_t expert = expert_of[static_cast<std::size_t>(row)];
+      if (expert < 0) return kUnknown;
+      double of = 0;
+      for (std::int64_t i = 0; i < k; ++i) {
+        const double by = blocks ? scale_a.get(row * across + i / 128) *
+                                       scale_b.get((expert * down + column / 128) * across + i / 128)
+                                 : scale_a.get(row) * scale_b.get(expert * n + column);
+        of += by * a.get(row * k + i) * b.get((expert * n + column) * k + i);
+      }
+      return of;
+    };
+    epilogue.fill(out, sum, trial.random());
+  });
+  args.a = a.tensor(), args.b = b.tensor(), args.scale_a = scale_a.tensor(), args.scale_b = scale_b.tensor();
+  args.out = out.tensor(), args.epilogue = epilogue.asked();
+  if (masked)
+    args.counts = trial.integers({kExperts}, counts).tensor();
+  else
+    args.offsets = trial.integers({kExperts + 1}, offsets).tensor();
+  args.alignment = static_cast<std::int32_t>(given.integer("alignment", 16));
+  trial.what = "5 experts, up to " + std::to_string(most) + " rows each, n " + std::to_string(n) + ", k " + std::to_string(k);
+  trial.call(workspace, run, args);
+}
+
+// What an epilogue reads beside the sums belongs to rows that may be no expert's.
+std::string refusal(const Given& given) {
+  return given.text("rows") == "masked" && given.text("epilogue").find("tensor") != std::string::npos
+             ? "no trial is made of masked rows with an operand of the result's shape"
+             : "";
+}
+
+}  // namespace
+
+const OpTrials trials{make, static_cast<int>(std::size(kCalls)), refusal};
+
+}  // namespace quern::ops::grouped_fp8_gemm
