@@ -79,7 +79,8 @@ QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, con
   } else {
     write_slot(p, s, rows, piece.tile * kRows, thread, softmax, sum, o, slot);
   }
-  const bool spoilt[2] = {is_spoilt(o, 0), is_spoilt(o, 1)};
+  // A row that sees a key which is not a number is NaN in all of its columns, and stays so.
+  const bool spoilt[2] = {sum[0] == sum[0] && is_spoilt(o, 0), sum[1] == sum[1] && is_spoilt(o, 1)};
   mend_spoilt(p, s, piece, rows, spoilt, slot);
   if (slot) join_last<2>(p, s, piece, 1, scratch);
 }
