@@ -92,7 +92,7 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
     if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
     if (turners != 0 && block != q::kTurnedKeys) continue;
     if (shape.dim_v / 2 + block / 2 + block / 8 * bytes_each > kRegisters - 14 * turners) continue;
-    const bool two = tiles == 2 && shape.dim_v / 2 + block / 2 + block / 4 * bytes_each <= room_of_two;
+    const bool two = turners == 0 && tiles == 2 && shape.dim_v / 2 + block <= room_of_two;
     for (int stages = kMostStages; stages >= 2; --stages) {
       const auto bytes = static_cast<std::uint32_t>(
           q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages, bytes_each));

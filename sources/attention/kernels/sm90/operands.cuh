@@ -35,10 +35,6 @@ struct WeightOf<true> {
   using Type = e4m3;
 };
 using Weight = WeightOf<kEights>::Type;
-// Where registers have room for two blocks of weights those of a block are made while those of the one before are
-// multiplied, and scores stay what they are until then.
-inline constexpr bool kTwoWeights = TWO_WEIGHTS != 0;
-static_assert(!kTwoWeights || kQueryStages == 2);
 inline constexpr int kQueryBytes = kSpansK * kRows * kSpanBytes;
 // Where a dim lies among the rows of turned values of 8 bits: of each second eight neighbours have changed places, so
 // that the eight even dims of sixteen, which come to be stored at once, are different rows modulo 8. Sums of columns

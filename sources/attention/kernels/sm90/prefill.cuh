@@ -127,9 +127,7 @@ struct Consumer {
               key < seen.all.first || key + kBlock > seen.all.last || (kCustomMask && key + kBlock > rows.mask.first);
           mask_scores(p, s, rows, thread, key, masked, x);
           bool changed;
-          if constexpr (kTwoWeights && kEights) {
-            changed = weigh_eights(rows, x, softmax, rescale, own);
-          } else if constexpr (kTwoWeights) {
+          if constexpr (kTwoWeights) {
             changed = weigh_into(p, x, softmax, rescale, own);
           } else {
             changed = weigh_scores(p, rows, x, softmax, rescale);

@@ -30,6 +30,10 @@ inline constexpr int kKeyBytes = kSpansK * kBlock * kSpanBytes, kValueBytes = kS
 inline constexpr int kTurnedBytes = kEights ? kDimV * kSpanBytes : 0;
 static_assert(kBoxes * kSpansK <= kWarp && kBoxes * kSpansV <= kWarp, "each lane copies one box");
 
+// Where registers have room for two blocks of weights those of a block are made while those of the one before are
+// multiplied, and scores stay what they are until then.
+inline constexpr bool kTwoWeights = TWO_WEIGHTS != 0;
+static_assert(!kTwoWeights || (!kEights && kQueryStages == 2));
 // Three consumers take turns at issuing products.
 inline constexpr bool kTurns = kConsumers == 3;
 

@@ -12,9 +12,8 @@ namespace q {
 using Scores = f32[kBlock / 2];
 
 // Weights of e4m3 have few binary orders of magnitude: they are taken up to 2^8, which leaves the maximum little to lag
-// behind by. Where it is their sums by four that tell whether they are too large, those of the maximum are 2^6.
-inline constexpr f32 kLag = kEights ? 1.0f : kSlack, kLift = !kEights ? 0.0f : kTwoWeights ? 6.0f : 7.0f;
-inline constexpr f32 kLargestEight = 448.0f;  // of e4m3
+// behind by.
+inline constexpr f32 kLag = kEights ? 1.0f : kSlack, kLift = kEights ? 7.0f : 0.0f;
 // 2^kSlack: where weights come to no more, none of them is larger.
 inline constexpr f32 kLargestSum = 256.0f;
 static_assert(kSlack == 8.0f);
@@ -180,55 +179,6 @@ QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Scores& x, RowSoftm
     QUERN_UNROLL for (int part = 0; part < 2; ++part) softmax.sum[h][part] =
         fma(softmax.sum[h][part], rescale[h], sum[h][part]);
   }
-  return changed;
-}
-
-// The same for weights of e4m3, of which four that lie in one register of the operand may come to no more than the
-// largest number there is. Where they do, in any of a row's threads, the maximum is sought for that row alone, so that
-// no row's results depend on others: four times the maximum's weight is within that bound.
-template <int steps>
-QUERN_DEVICE bool weigh_eights(const Rows& rows, const Scores& x, RowSoftmax& softmax, f32 (&rescale)[2],
-                               u32 (&weights)[steps][4]) {
-  static_assert(4.0f * 64.0f <= kLargestEight);
-  f32 factor[2], sum[2];
-  bool outgrown[2], changed = false;
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-    factor[h] = kPlainScale ? rows.factor[h] : 1.0f;
-    outgrown[h] = softmax.max[h] == -infinity();
-    rescale[h] = 1.0f;
-  }
-  bool sought = ballot(!outgrown[0] || !outgrown[1]) == 0;
-  QUERN_ROLLED for (;;) {
-    if (sought) {
-      f32 most[2] = {-infinity(), -infinity()};
-      maximum(x, most);
-      QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-        const f32 before = softmax.max[h], now = quad_max(most[h]) * factor[h];
-        if (outgrown[h] && now > before) softmax.max[h] = now;
-        changed |= softmax.max[h] != before;
-        rescale[h] = exp2(before - finite_max(softmax.max[h]));
-      }
-    }
-    f32 base[2], largest[2] = {0.0f, 0.0f};
-    QUERN_UNROLL for (int h = 0; h < 2; ++h) base[h] = finite_max(softmax.max[h]) - kLift;
-    QUERN_UNROLL for (int step = 0; step < steps; ++step) {
-      QUERN_UNROLL for (int r = 0; r < 4; ++r) {
-        const int h = r & 1, first = 16 * step + (r >> 1) * 8 + h * 2;
-        const auto weight = [&](int i) { return exp2(fma(x[first + i], factor[h], -base[h])); };
-        const f32 a = weight(0), b = weight(1), c = weight(4), d = weight(5);
-        const f32 four = (a + b) + (c + d);
-        sum[h] = step == 0 && r < 2 ? four : sum[h] + four;
-        largest[h] = fmax(largest[h], four);
-        weights[step][r] = pack_four_fp8<Weight>(a, b, c, d);
-      }
-    }
-    if (sought) break;
-    QUERN_UNROLL for (int h = 0; h < 2; ++h) outgrown[h] |= largest[h] > kLargestEight;
-    if (ballot(outgrown[0] || outgrown[1]) == 0) break;
-    QUERN_UNROLL for (int h = 0; h < 2; ++h) outgrown[h] = (ballot(outgrown[h]) >> (lane() & ~3) & 15) != 0;
-    sought = true;
-  }
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) softmax.sum[h][0] = fma(softmax.sum[h][0], rescale[h], sum[h]);
   return changed;
 }
 
