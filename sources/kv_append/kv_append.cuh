@@ -57,12 +57,9 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
     const bool to_cache = !kHasQueries || kind != kQueries;
     const HeldVectors held = held_vectors(team_lane, kind == kValues);
     const X* from = static_cast<const X*>(heads.from) + token * heads.from_token;
-    // What is loaded comes while the place is looked up and the angles are computed, and then while heads before are at
-    // work. Tokens that are skipped are loaded too.
-    RawHead next = load_head(from + strip * heads.from_head, held, inside && strip < heads.heads), second = {};
-    if (heads.rounds > 1)
-      second = load_head(from + (strip + heads.strips) * heads.from_head, held,
-                         inside && strip + heads.strips < heads.heads);
+    // What is loaded comes while the place is looked up and the angles are computed, and then while the head before is
+    // at work. Tokens that are skipped are loaded too.
+    RawHead next = load_head(from + strip * heads.from_head, held, inside && strip < heads.heads);
     const TokenPlace place = inside ? place_of_token(p.places, token) : TokenPlace{};
     const TokenTurns turns = token_turns(p.rope, place.position, team_lane);
     const i64 page = to_cache ? place.page : 0, row = to_cache ? place.place : token;
@@ -78,9 +75,8 @@ QUERN_DEVICE void append(const KvAppendParams& p) {
       const i32 h = strip + round * heads.strips;
       const bool taken = place.taken && h < heads.heads;
       HeadElements head = widen_head(next);
-      const i32 after = h + 2 * heads.strips;
-      next = second;
-      if (after < heads.heads) second = load_head(from + after * heads.from_head, held, inside);
+      const i32 after = h + heads.strips;
+      next = load_head(from + after * heads.from_head, held, inside && after < heads.heads);
       if constexpr (kNorm) normalise_head(static_cast<const Weight*>(heads.weight), p.weight_offset, p.eps, held, head);
       if (kind != kValues) turn_head(turns, team_lane, head);
       f32 largest = 0.0f;

@@ -13,7 +13,7 @@ namespace quern::ops::kv_append {
 
 inline constexpr int kMostDim = 1024;
 inline constexpr int kThreads = 128;
-inline constexpr int kBlocksPerSm = 5;
+inline constexpr int kBlocksPerSm = 6;
 
 struct Shape : rope::RopeShape {
   Dtype x = Dtype::bf16;

@@ -87,7 +87,7 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
       const u8* const key =
           keys + (static_cast<u64>(page) * p.k_page_bytes + static_cast<u64>(token) * p.k_token_bytes);
       f32 product = 0.0f;
-      QUERN_ROLLED for (int byte = 0; byte < kDimK * kOperandBytes; byte += 16) {
+      QUERN_FOUR_AT_ONCE for (int byte = 0; byte < kDimK * kOperandBytes; byte += 16) {
         const vec16 a = load16(query + byte), b = load16(key + byte);
         QUERN_UNROLL for (int w = 0; w < 4; ++w) product = add_product(a.x[w], b.x[w], product);
       }
@@ -105,15 +105,16 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
       const f32 of_key = shuffle(weight, k);
       const u64 offset =
           static_cast<u64>(shuffle(page, k)) * p.v_page_bytes + static_cast<u64>(shuffle(token, k)) * p.v_token_bytes;
-      if ((all >> k & 1) == 0) continue;  // what no row sees may be anything
+      const bool counts = (all >> k & 1) != 0;  // what no row sees may be anything: its place is that of key 0 instead
       const u8* const value = values + offset;
       QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
         if (own + 64 * i >= kColumns || first_column + own + 64 * i >= kDimV) continue;
-        const f32x2 v = load_two<CacheElement>(value + (own + 64 * i) * kOperandBytes);
+        f32x2 v = load_two<CacheElement>(value + (own + 64 * i) * kOperandBytes);
+        if (!counts) v = {0.0f, 0.0f};
         o[i][0] = fma(of_key, v.x, o[i][0]), o[i][1] = fma(of_key, v.y, o[i][1]);
         zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
       }
-      if (kColumns < kDimV) {  // the other columns, which other warpgroups mend
+      if (kColumns < kDimV && counts) {  // the other columns, which other warpgroups mend
         QUERN_ROLLED for (i32 column = own; column < kDimV; column += 64) {
           const f32x2 v = load_two<CacheElement>(value + (column - first_column) * kOperandBytes);
           zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
