@@ -209,7 +209,7 @@ class Schedule {
     i32 each = quotient(most + pieces - 1, pieces);
     // A piece's blocks take their time, and so do an item's pieces when they are joined: their sum is least where both
     // are alike.
-    QUERN_ROLLED while (Team::kSideBySide && each * each * kPieceTime < most)++ each;
+    QUERN_ROLLED while (Team::kSideBySide && static_cast<i64>(each) * each * kPieceTime < most)++ each;
     return each;
   }
 
