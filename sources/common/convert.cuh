@@ -66,6 +66,15 @@ QUERN_DEVICE u16 pack_fp8(f32 lo, f32 hi) {
   return static_cast<u16>(round_to_fp8<T>(lo) | round_to_fp8<T>(hi) << 8);
 #endif
 }
+// Four of them, the first in the lowest byte.
+template <class T>
+QUERN_DEVICE u32 pack_four_fp8(f32 a, f32 b, f32 c, f32 d) {
+#ifdef QUERN_NATIVE_FP8
+  return join_halves(pack_fp8<T>(a, b), pack_fp8<T>(c, d));
+#else
+  return static_cast<u32>(pack_fp8<T>(a, b)) | static_cast<u32>(pack_fp8<T>(c, d)) << 16;
+#endif
+}
 template <class T>
 QUERN_DEVICE f32x2 unpack_fp8(u16 v) {
 #ifdef QUERN_NATIVE_FP8

@@ -287,6 +287,12 @@ QUERN_DEVICE u32 add_halves(u32 a, u32 b) {
 // For convert.cuh.
 #if __CUDA_ARCH__ >= 890
 #define QUERN_NATIVE_FP8 1
+// As a move of halves the second conversion joins them; shifted and or-ed they would take an instruction of their own.
+QUERN_DEVICE u32 join_halves(u16 low, u16 high) {
+  u32 r;
+  asm("mov.b32 %0, {%1, %2};" : "=r"(r) : "h"(low), "h"(high));
+  return r;
+}
 template <class T>
 struct NativeFp8;
 template <>

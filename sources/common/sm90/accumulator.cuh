@@ -84,8 +84,7 @@ QUERN_DEVICE void to_operand(const f32 (&x)[count], u32 (&a)[steps][4]) {
         a[step][r] = pack<T>(x[8 * step + 2 * r], x[8 * step + 2 * r + 1]);
       } else {
         const int first = 16 * step + (r >> 1) * 8 + (r & 1) * 2;
-        const u32 low = pack_fp8<T>(x[first], x[first + 1]), high = pack_fp8<T>(x[first + 4], x[first + 5]);
-        a[step][r] = low | high << 16;
+        a[step][r] = pack_four_fp8<T>(x[first], x[first + 1], x[first + 4], x[first + 5]);
       }
     }
   }

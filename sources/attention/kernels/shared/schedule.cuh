@@ -32,6 +32,8 @@ inline constexpr i32 kItemPrice = ITEM_PRICE;
 inline constexpr i32 kInvariantKeys = 256;
 // What it costs to join the pieces of items that even runs cut, in KV blocks.
 inline constexpr i32 kCutPrice = 6;
+// How many pieces can be joined in the time that a block of keys takes.
+inline constexpr i32 kPieceTime = 9;
 
 // Keys and values of the heads that are worked on side by side by a team that draws its items, bytes at most: they are
 // read by several blocks of threads, and L2 is to hold them until then. 0: all heads are side by side.
@@ -203,7 +205,12 @@ class Schedule {
     if (most != least || items > p.parts) return 0;
     if (Team::kSideBySide && most <= kCutPrice + kItemPrice) return most;
     const i32 pieces = quotient(p.parts, items);
-    return items * pieces * 32 >= p.parts * 31 ? quotient(most + pieces - 1, pieces) : 0;
+    if (items * pieces * 32 < p.parts * 31) return 0;
+    i32 each = quotient(most + pieces - 1, pieces);
+    // A piece's blocks take their time, and so do an item's pieces when they are joined: their sum is least where both
+    // are alike.
+    QUERN_ROLLED while (Team::kSideBySide && static_cast<i64>(each) * each * kPieceTime < most)++ each;
+    return each;
   }
 
   // The run of this thread block, of `total` units in all; of `given` units where that is not 0.

@@ -1,9 +1,11 @@
 // Rows that values of no concern of theirs have spoilt: a value that is not finite makes NaN of a weight of zero, in
-// every row that shares a block of keys with one that sees it. Such rows are seldom, and are computed again key by key.
+// every row that shares a block of keys with one that sees it. Such rows are seldom, and are computed again by a warp
+// each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "attention/kernels/sm90/softmax.cuh"
+#include "common/reduce.cuh"
 
 namespace q {
 
@@ -25,8 +27,24 @@ QUERN_DEVICE f32x2 load_two(const void* from) {
   }
 }
 
-// One row by a warp, each lane two columns of every 64; a row that sees a value which is not finite is NaN. It replaces
-// what stands in `out`, or where that is not null in the slot: kColumns columns from first_column on.
+// The product of a word of queries and one of keys, added to `sum`.
+QUERN_DEVICE f32 add_product(u32 query, u32 key, f32 sum) {
+  if constexpr (kEights) {
+    QUERN_UNROLL for (int half = 0; half < 2; ++half) {
+      const f32x2 a = unpack_fp8<QueryElement>(static_cast<u16>(query >> 16 * half));
+      const f32x2 b = unpack_fp8<CacheElement>(static_cast<u16>(key >> 16 * half));
+      sum = fma(a.x, b.x, fma(a.y, b.y, sum));
+    }
+    return sum;
+  } else {
+    const f32x2 a = unpack<QueryElement>(query), b = unpack<CacheElement>(key);
+    return fma(a.x, b.x, fma(a.y, b.y, sum));
+  }
+}
+
+// One row by a warp: a lane has the scores of every 32nd key, and of the sums two columns of every 64. A row that sees
+// a value which is not finite is NaN. It replaces what stands in `out`, or where that is not null in the slot: kColumns
+// columns from first_column on.
 template <int kColumns = kDimV>
 QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Piece& piece, i32 row, f32* slot,
                            i32 first_column = 0) {
@@ -34,12 +52,14 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
   const i32 begin = s.first + piece.begin * kBlock, end = s.first + piece.end * kBlock;
   const i32 first = seen.first > begin ? seen.first : begin, last = seen.last < end ? seen.last : end;
   const i32 q_head = piece.head * kGroup + row % kGroup, own = lane() * 2;
-  constexpr int kPartsK = div_up(kDimK, 64), kPartsV = div_up(kColumns, 64);
+  constexpr int kPartsV = div_up(kColumns, 64);
   const f32 scale = kEights ? row_factor(p, s, piece.head, row) : p.scale;
-  const QueryElement* const query = static_cast<const QueryElement*>(p.queries) +
-                                    (s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head;
+  const u8* const query =
+      static_cast<const u8*>(p.queries) + ((s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head) *
+                                              static_cast<i64>(sizeof(QueryElement));
   const u8* const keys = static_cast<const u8*>(p.keys) + piece.head * p.k_stride_head;
-  const u8* const values = static_cast<const u8*>(p.values) + piece.head * p.v_stride_head;
+  const u8* const values =
+      static_cast<const u8*>(p.values) + piece.head * p.v_stride_head + first_column * kOperandBytes;
 #if PAGED
   const i64 table = p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride;
   const i32* const pages = p.pages + table;
@@ -52,41 +72,53 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
   f32 max = -infinity(), sum = 0.0f, o[kPartsV][2] = {};
   bool bad = false;
   const CustomMask mask = custom_mask(p, s);
-  QUERN_ROLLED for (i32 j = first; j < last && !bad; ++j) {
-    if (kCustomMask && !sees(p, s, mask, row, j)) continue;
+  QUERN_ROLLED for (i32 at = first; at < last && !bad; at += kWarp) {
+    const i32 j = at + lane();
+    const bool taken = j < last && (!kCustomMask || sees(p, s, mask, row, j));
+    u32 page = 0, token = 0;
+    f32 score = -infinity();
+    if (taken) {
 #if PAGED
-    const u64 page = static_cast<u32>(pages[static_cast<u32>(j) / static_cast<u32>(PAGE_SIZE)]);
-    const u64 token = static_cast<u32>(j) % static_cast<u32>(PAGE_SIZE);
+      page = static_cast<u32>(pages[static_cast<u32>(j) / static_cast<u32>(PAGE_SIZE)]);
+      token = static_cast<u32>(j) % static_cast<u32>(PAGE_SIZE);
 #else
-    const u64 page = 0, token = static_cast<u32>(p.cu_kv[s.index] + j);
+      token = static_cast<u32>(p.cu_kv[s.index] + j);
 #endif
-    const u8* const key = keys + (page * p.k_page_bytes + token * p.k_token_bytes);
-    const u8* const value = values + (page * p.v_page_bytes + token * p.v_token_bytes);
-    f32 product = 0.0f;
-    QUERN_ROLLED for (int i = 0; i < kPartsK; ++i) {
-      if (own + 64 * i >= kDimK) continue;
-      const f32x2 a = load_two<QueryElement>(query + own + 64 * i);
-      const f32x2 b = load_two<CacheElement>(key + (own + 64 * i) * kOperandBytes);
-      product = fma(a.x, b.x, fma(a.y, b.y, product));
+      const u8* const key =
+          keys + (static_cast<u64>(page) * p.k_page_bytes + static_cast<u64>(token) * p.k_token_bytes);
+      f32 product = 0.0f;
+      QUERN_FOUR_AT_ONCE for (int byte = 0; byte < kDimK * kOperandBytes; byte += 16) {
+        const vec16 a = load16(query + byte), b = load16(key + byte);
+        QUERN_UNROLL for (int w = 0; w < 4; ++w) product = add_product(a.x[w], b.x[w], product);
+      }
+      const i32 distance = j - (s.kv_len - s.q_len + row / kGroup);
+      score = logit(p, scale, product, slope, distance) * (kPlainScale ? scale : 1.0f);
     }
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) product += shuffle_xor(product, d);
-    const i32 distance = j - (s.kv_len - s.q_len + row / kGroup);
-    const f32 score = logit(p, scale, product, slope, distance) * (kPlainScale ? scale : 1.0f);
-    const f32 grown = fmax(max, score), base = finite_max(grown);
+    const f32 grown = fmax(max, warp_max(score)), base = finite_max(grown);
     const f32 before = exp2(max - base), weight = exp2(score - base);
     max = grown;
-    sum = fma(sum, before, weight);
+    sum = fma(sum, before, warp_sum(weight));
     f32 zero = sum * 0.0f;
-    QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
-      if (own + 64 * i >= kColumns || first_column + own + 64 * i >= kDimV) continue;
-      const f32x2 v = load_two<CacheElement>(value + (first_column + own + 64 * i) * kOperandBytes);
-      o[i][0] = fma(weight, v.x, o[i][0] * before), o[i][1] = fma(weight, v.y, o[i][1] * before);
-      zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
-    }
-    if (kColumns < kDimV) {  // the other columns, which other warpgroups mend
-      QUERN_ROLLED for (i32 column = own; column < kDimV; column += 64) {
-        const f32x2 v = load_two<CacheElement>(value + column * kOperandBytes);
+    QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) o[i][0] *= before, o[i][1] *= before;
+    const u64 all = ballot(taken);
+    QUERN_FOUR_AT_ONCE for (int k = 0; k < kWarp; ++k) {
+      const f32 of_key = shuffle(weight, k);
+      const u64 offset =
+          static_cast<u64>(shuffle(page, k)) * p.v_page_bytes + static_cast<u64>(shuffle(token, k)) * p.v_token_bytes;
+      const bool counts = (all >> k & 1) != 0;  // what no row sees may be anything: its place is that of key 0 instead
+      const u8* const value = values + offset;
+      QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
+        if (own + 64 * i >= kColumns || first_column + own + 64 * i >= kDimV) continue;
+        f32x2 v = load_two<CacheElement>(value + (own + 64 * i) * kOperandBytes);
+        if (!counts) v = {0.0f, 0.0f};
+        o[i][0] = fma(of_key, v.x, o[i][0]), o[i][1] = fma(of_key, v.y, o[i][1]);
         zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
+      }
+      if (kColumns < kDimV && counts) {  // the other columns, which other warpgroups mend
+        QUERN_ROLLED for (i32 column = own; column < kDimV; column += 64) {
+          const f32x2 v = load_two<CacheElement>(value + (column - first_column) * kOperandBytes);
+          zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
+        }
       }
     }
     bad = ballot(zero != 0.0f) != 0;

@@ -36,6 +36,15 @@ struct WeightOf<true> {
 };
 using Weight = WeightOf<kEights>::Type;
 inline constexpr int kQueryBytes = kSpansK * kRows * kSpanBytes;
+// Where a dim lies among the rows of turned values of 8 bits: of each second eight neighbours have changed places, so
+// that the eight even dims of sixteen, which come to be stored at once, are different rows modulo 8. Sums of columns
+// come in that order.
+QUERN_DEVICE constexpr int turned_row(int dim) { return dim ^ (dim >> 3 & 1); }
+// Two neighbouring sums from element i on, in the order of their columns.
+template <int count>
+QUERN_DEVICE f32x2 two_sums(const f32 (&o)[count], int i) {
+  return kEights && (i >> 2 & 1) ? f32x2{o[i + 1], o[i]} : f32x2{o[i], o[i + 1]};
+}
 // One box of a copy by tensor map: the keys of a block that share a page.
 inline constexpr int kBoxKeys = PAGED ? box_keys(PAGE_SIZE, kBlock) : kBlock, kBoxes = kBlock / kBoxKeys;
 static_assert(kBlock % kBoxKeys == 0 && kBoxKeys % 8 == 0, "a box begins where a swizzle's pattern does");

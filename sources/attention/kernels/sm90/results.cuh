@@ -13,22 +13,22 @@ template <bool kCut = false, int count>
 QUERN_DEVICE void write_out(const AttentionParams& p, const Sequence& s, i32 head, const Rows& rows, int thread,
                             const RowSoftmax& softmax, const f32 (&sum)[2], const f32 (&o)[count],
                             i32 first_column = 0) {
-  constexpr int kEights = count / 4;
+  constexpr int kOctets = count / 4;
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
     const i32 row = rows.first + 8 * h;
     const bool inside = row < s.q_len * kGroup;
     const RowPlace place = place_of(p, s, head, inside ? row : 0);
     const Finished done = finish(p, softmax.max[h], sum[h], place.q_head);
-    QUERN_UNROLL for (int first = 0; first < kEights; first += 4) {
+    QUERN_UNROLL for (int first = 0; first < kOctets; first += 4) {
       u32 v[4];
       QUERN_UNROLL for (int j = 0; j < 4; ++j) {
-        const int i = (first + j < kEights ? first + j : 0) * 4 + 2 * h;
-        v[j] = pack<Element>(o[i] * done.inverse, o[i + 1] * done.inverse);
+        const f32x2 two = two_sums(o, (first + j < kOctets ? first + j : 0) * 4 + 2 * h);
+        v[j] = pack<Element>(two.x * done.inverse, two.y * done.inverse);
       }
       transpose_quad(v, thread);
       const int eight = first + thread % 4;
       const i32 column = first_column + eight * 8;
-      if (inside && (kEights % 4 == 0 || eight < kEights) && (!kCut || column < kDimV))
+      if (inside && (kOctets % 4 == 0 || eight < kOctets) && (!kCut || column < kDimV))
         store16_global(place.out + column, {{v[0], v[1], v[2], v[3]}});
     }
     if (inside && thread % 4 == 0 && place.lse && first_column == 0) *place.lse = done.lse;
@@ -46,7 +46,7 @@ QUERN_DEVICE void write_slot(const AttentionParams& p, const Sequence& s, const 
     f32* const to = slot + in_tile * kSlotPitch + first_column + accumulator_column(thread, 0);
     QUERN_UNROLL for (int i = 2 * h; i < count; i += 4) {
       if (kCut && first_column + accumulator_column(thread, i) >= kDimV) continue;
-      *reinterpret_cast<f32x2*>(to + accumulator_column(0, i)) = f32x2{o[i], o[i + 1]};
+      *reinterpret_cast<f32x2*>(to + accumulator_column(0, i)) = two_sums(o, i);
     }
     if (thread % 4 != 0 || first_column != 0) continue;
     slot[p.slot_rows * kSlotPitch + in_tile] = softmax.max[h];
@@ -79,7 +79,8 @@ QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, con
   } else {
     write_slot(p, s, rows, piece.tile * kRows, thread, softmax, sum, o, slot);
   }
-  const bool spoilt[2] = {is_spoilt(o, 0), is_spoilt(o, 1)};
+  // A row that sees a key which is not a number is NaN in all of its columns, and stays so.
+  const bool spoilt[2] = {sum[0] == sum[0] && is_spoilt(o, 0), sum[1] == sum[1] && is_spoilt(o, 1)};
   mend_spoilt(p, s, piece, rows, spoilt, slot);
   if (slot) join_last<2>(p, s, piece, 1, scratch);
 }
