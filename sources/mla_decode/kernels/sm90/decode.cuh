@@ -190,6 +190,17 @@ struct Multiplier {
     fence_async();
     arrive_named(kWeights0 + group, kConsumers);
   }
+  // Logits become weights relative to `to`, and go to where the other reads them.
+  QUERN_DEVICE void give_weights(const Task& t, i32 own_key, bool edge, const f32 (&to)[2], f32 (&logits)[32],
+                                 Rows& rows) const {
+    u32 weights[4][4];
+    weigh(logits, to);
+    to_operand<Element>(logits, weights);
+    meet_named(kOwn + group, 2 * kGroupThreads);
+    if (kClearsValues && edge) clear_unseen(t, own_key);
+    hand_over(weights);
+    sum(logits, rows.sum);
+  }
   QUERN_DEVICE void publish(f32* to, const f32 (&rows)[2]) const { publish_rows(to, rows, thread); }
   QUERN_DEVICE void learn(const f32* from, f32 (&rows)[2]) const {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) rows[h] = from[accumulator_row(thread, h)];
@@ -201,7 +212,6 @@ struct Multiplier {
     Barriers& barriers = m.barriers();
     f32 logits[32], to[2], first[2],
         second[2];  // what sums are multiplied with before block 0's and block 1's are added
-    u32 weights[4][4];
     bool first_changed, second_changed = false;
     const i32 own_key = key + group * kKeys;
     const bool edge = !kListed && (own_key < low || own_key > high);
@@ -225,12 +235,7 @@ struct Multiplier {
       first_changed = follow(rows, base, first);
       second_changed = follow(rows, to, second);
     }
-    weigh(logits, to);
-    to_operand<Element>(logits, weights);
-    meet_named(kOwn + group, 2 * kGroupThreads);
-    if (kClearsValues && edge) clear_unseen(t, own_key);
-    hand_over(weights);
-    sum(logits, rows.sum);
+    give_weights(t, own_key, edge, to, logits, rows);
     if (first_changed) scale_rows(sums, first);
     // Its own weights are there when its own threads have stored them, the other's when they have arrived.
     if (group == 0) {
@@ -267,19 +272,13 @@ struct Multiplier {
   QUERN_DEVICE void take_own(const Task& t, i32 own_key, i32 low, i32 high, u32 round, f32 (&logits)[32],
                              f32 (&sums)[128], Rows& rows) const {
     f32 to[2], factor[2];
-    u32 weights[4][4];
     const bool edge = !kListed && (own_key < low || own_key > high);
     arrive_named(kOwn + group, 2 * kGroupThreads);
     see(t, own_key, edge, logits);
     raise(logits, rows.base, to);
     publish(m.base(group), to);
     const bool changed = follow(rows, to, factor);
-    weigh(logits, to);
-    to_operand<Element>(logits, weights);
-    meet_named(kOwn + group, 2 * kGroupThreads);
-    if (kClearsValues && edge) clear_unseen(t, own_key);
-    hand_over(weights);
-    sum(logits, rows.sum);
+    give_weights(t, own_key, edge, to, logits, rows);
     if (changed) scale_rows(sums, factor);
     sync_named(kStored + group, kGroupThreads);
     add(sums, group, round);

@@ -111,7 +111,7 @@ struct Products {
   // The warpgroup's 64 keys times all queries: of this warp's 16 keys each thread has two.
   QUERN_DEVICE void multiply_keys(const u8* keys, f32 (&x)[kHeld][4]) const {
     constexpr int kTiles = kLatent / 128 + 1, kElements = kParts * 8;  // the rope part's the last
-    constexpr int kAtOnce = 3;                                         // for whose products there are registers
+    constexpr int kAtOnce = kParts == 2 ? 3 : 1;                       // for whose products there are registers
     constexpr u64 kLayout = k_major_layout(Swizzle::bytes128), kRopeLayout = k_major_layout(Swizzle::bytes64);
     f32 totals[kElements];
     QUERN_UNROLL for (int first = 0; first < kTiles; first += kAtOnce) {

@@ -30,7 +30,7 @@ struct Barriers {
 struct Told {
   Barriers barriers;
   Mailbox mailbox;
-  u32 word;  // of pairs.cuh
+  u32 word;            // of pairs.cuh
   Tasks::State tasks;  // of who schedules beside other work
   u64 there[2];        // a bit for each key of a block that its rows see; where keys are listed
 };
