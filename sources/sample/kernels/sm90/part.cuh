@@ -255,6 +255,23 @@ QUERN_DEVICE void tell_chunk(const Part& part, i32 chunk, const Note& note) {
                 cluster_address(&part.desk->noted, static_cast<u32>(to)));
   }
 }
+// Of a chunk's masks, and of the bits of what lists name, a word a lane.
+struct ChunkWords {
+  u32 outside, repeated, listed;
+};
+// Where the output is counted for each token: all of the chunk's edits. What is listed stays as it is.
+QUERN_DEVICE void edit_by_counts(const SampleParams& p, const Row& row, i32 chunk, const ChunkMasks& masks,
+                                 const u32* listed, f32* slice) {
+  QUERN_ROLLED for (int j = 0; j < kLoads; ++j) {
+    const i32 at = place_in_chunk(j);
+    const Vector raw = load_vector(slice + at);
+    Vector v = raw;
+    edit_vector(p, row, chunk * kChunk, j, masks, nullptr, v.x);
+    const u32 named = listed ? listed[at >> 5] >> (at & 31) : 0u;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = (named >> e & 1) != 0 ? raw.x[e] : v.x[e];
+    store_vector(slice + at, v);
+  }
+}
 // Chunk c of the part: edits it and tells what there is to know of it.
 QUERN_DEVICE void take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
                              f32 scale, const ChunkMasks& masks) {
@@ -264,35 +281,51 @@ QUERN_DEVICE void take_chunk(const SampleParams& p, const Row& row, const Part& 
   constexpr u32 kOfLane = (1u << kVector) - 1;
   bool nan = false;
   f32 max = -infinity(), sum = 0.0f, top = -infinity(), middle = 0.0f;
-  if (listed) top = settle_listed(row, part, c, masks, &nan);
-  constexpr int kAtOnce = 2;
-  QUERN_ROLLED for (int first = 0; first < kLoads; first += kAtOnce) {
-    QUERN_UNROLL for (int j = first; j < first + kAtOnce; ++j) {
-      const i32 at = place_in_chunk(j);
-      Vector v = load_vector(slice + at);
-      if constexpr (kEdits) edit_vector(p, row, chunk * kChunk, j, masks, listed, v.x);
-      bool here = false;
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) here |= v.x[e] != v.x[e];
-      if (here) {
-        QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = fmax(v.x[e], -infinity());
-        nan = true;
-      }
-      if (kEdits || here) {
-        const u32 named = listed ? listed[at >> 5] >> (at & 31) & kOfLane : 0u;
-        if (named == 0) {
-          store_vector(slice + at, v);
-        } else {
-          QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-            if ((named >> e & 1) == 0) slice[at + e] = v.x[e];
-          }
+  ChunkWords words{};
+  if constexpr (kEdits) {
+    if (listed) top = settle_listed(row, part, c, masks, &nan);
+    if (row.counts) {
+      edit_by_counts(p, row, chunk, masks, listed, slice);
+    } else {
+      words.outside = ~masks.allowed, words.repeated = masks.prompt;
+    }
+    if (listed && lane() < kGroups) words.listed = listed[lane()];
+  }
+  QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
+    const i32 at = place_in_chunk(j);
+    Vector v = load_vector(slice + at);
+    u32 named = 0;
+    bool changed = false;
+    if constexpr (kEdits) {
+      const i32 word = at >> 5, shift = at & 31;
+      const u32 repeated = shuffle(words.repeated, word) >> shift & kOfLane,
+                outside = shuffle(words.outside, word) >> shift & kOfLane;
+      named = shuffle(words.listed, word) >> shift & kOfLane;
+      if ((repeated & ~named) != 0) {
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+          const f32 its = repeat(row, v.x[e]);
+          v.x[e] = ((repeated & ~named) >> e & 1) != 0 ? its : v.x[e];
         }
       }
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
+      if ((outside & ~named) != 0) {
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+          v.x[e] = ((outside & ~named) >> e & 1) != 0 ? -infinity() : v.x[e];
+        }
+      }
+      changed = ((repeated | outside) & ~named) != 0;
     }
+    bool here = false;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) here |= v.x[e] != v.x[e];
+    if (here) {
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = fmax(v.x[e], -infinity());
+      nan = true;
+    }
+    if (changed || here) store_vector(slice + at, v);
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, (named >> e & 1) != 0 ? -infinity() : v.x[e]);
   }
   const f32 own = max;
-  max = warp_max(max);
-  top = kEdits ? warp_max(fmax(top, max)) : max;
+  max = value_of(warp_max(key_of(max)));
+  top = kEdits && listed ? value_of(warp_max(key_of(fmax(top, max)))) : max;
   if (kFilters && sieves && max > -infinity()) {
     // Half way between the mean of the lanes' largest and the least of them. What weighs nothing does not count.
     const f32 no_lower = fmax(own, max - 41.0f * rcp_approx(scale));
