@@ -70,8 +70,9 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   if (part.lists()) name_listed(p, i, part);
   u32 status = mistakes_of(part.room(), p, row, settings);
   const u64 random = settings.temperature != 0.0f ? wide(stream.of_row()) : 0;
-  if (first) cluster_wait();  // all blocks' barriers can be used
+  bool waits = first;  // for the other blocks' barriers, which notes count on
   QUERN_ROLLED for (i32 c = warp(); c < chunks; c += kWarps) {
+    Note note;
     if constexpr (kKeeps) {
       if (c + kWarps < chunks) {
         copy_async_wait<1>();
@@ -81,13 +82,17 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
       const ChunkMasks own = masks;
       if (kEdits && c + kWarps < chunks) masks = load_masks(row, (part.first + c + kWarps) * kChunk, p.vocab);
       widen_chunk(p, row, part, c);
-      take_chunk(p, row, part, c, weigh, sieves, sums.scale, own);
+      note = take_chunk(p, row, part, c, weigh, sieves, sums.scale, own);
     } else {
       f32 x[kEach];
       load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
-      take_loaded_chunk(part, c, weigh, sums.scale, x);
+      note = take_loaded_chunk(weigh, sums.scale, x);
     }
+    if (waits) cluster_wait();
+    waits = false;
+    tell_chunk(part, part.first + c, note);
   }
+  if (waits) cluster_wait();
   if (row.logits) {
     mbarrier_wait_cluster(desk.noted, *phase);
     *phase ^= 1;

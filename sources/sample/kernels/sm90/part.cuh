@@ -309,8 +309,8 @@ QUERN_DEVICE void edit_by_counts(const SampleParams& p, const Row& row, i32 chun
     store_vector(slice + at, v);
   }
 }
-// Chunk c of the part: edits it and tells what there is to know of it.
-QUERN_DEVICE void take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
+// Chunk c of the part: edits it. What there is to know of it.
+QUERN_DEVICE Note take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
                              f32 scale, const ChunkMasks& masks) {
   const i32 chunk = part.first + c;
   f32* const slice = part.slice + c * kChunk;
@@ -379,16 +379,16 @@ QUERN_DEVICE void take_chunk(const SampleParams& p, const Row& row, const Part& 
     }
     sum = warp_sum(sum);
   }
-  tell_chunk(part, chunk, {top, max, ballot(nan) != 0 ? -sum : sum, middle});
+  return {top, max, ballot(nan) != 0 ? -sum : sum, middle};
 }
 // The same of a chunk in registers, for kernels that neither edit nor keep.
-QUERN_DEVICE void take_loaded_chunk(const Part& part, i32 c, bool sums, f32 scale, f32 (&x)[kEach]) {
+QUERN_DEVICE Note take_loaded_chunk(bool sums, f32 scale, f32 (&x)[kEach]) {
   const bool nan = take_nan_out(x);
   f32 max = x[0], sum = 0.0f;
   QUERN_UNROLL for (int i = 1; i < kEach; ++i) max = fmax(max, x[i]);
-  max = warp_max(max);
+  max = value_of(warp_max(key_of(max)));
   if (sums && max > -infinity()) sum = warp_sum(sum_of_shares(x, max, scale));
-  tell_chunk(part, part.first + c, {max, max, nan ? -sum : sum, 0.0f});
+  return {max, max, nan ? -sum : sum, 0.0f};
 }
 
 // ---- What the chunks come to, the same in every block
