@@ -81,32 +81,26 @@ QUERN_DEVICE OwnChoice choose_of_row(const Part& part, const Row& row, const Row
   return {true, id, id >= 0 ? logit_of(part, row, id, false) : 0.0f};
 }
 
-// The k-th largest of the chunks' largest logits, as a key: k tokens or more lie no lower. k is at most their number.
-QUERN_DEVICE u32 key_of_kth_top(const Part& part, u32 k) {
-  u32* const keys = reinterpret_cast<u32*>(part.weights);  // which are not needed then
-  QUERN_ROLLED for (i32 c = thread_index(); c < (part.all + 3) / 4 * 4; c += kThreads) {
-    keys[c] = c < part.all ? key_of(part.top_of(c)) : 0;
-  }
-  if (thread_index() == 0) part.desk->kth = 0;
-  sync_block();
+// The k-th largest of the chunks' largest logits: k tokens or more lie no lower. k is at most their number. desk.kth is
+// 0.
+QUERN_DEVICE f32 kth_top(const Part& part, u32 k) {
   u32 found = 0;
-  // Four lanes next to each other compare one key, each a fourth of all.
-  constexpr i32 kSharers = 4, kKeys = kWarp / kSharers;
-  QUERN_ROLLED for (i32 base = warp() * kKeys; base < part.all; base += kThreads / kSharers) {
+  // A few lanes next to each other compare one chunk's, each with its share of all.
+  constexpr i32 kSharers = 4, kOwn = kWarp / kSharers;
+  QUERN_ROLLED for (i32 base = warp() * kOwn; base < part.all; base += kThreads / kSharers) {
     const i32 c = base + lane() / kSharers;
-    const u32 own = c < part.all ? keys[c] : ~u32{0};
+    const f32 own = c < part.all ? part.top_of(c) : infinity();
     u32 no_lower = 0;
-    QUERN_FOUR_AT_ONCE for (i32 j = 4 * (lane() & (kSharers - 1)); j < part.all; j += 4 * kSharers) {
-      const vec16 four = load16(keys + j);
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) no_lower += four.x[e] >= own ? 1u : 0u;
+    QUERN_FOUR_AT_ONCE for (i32 j = lane() & (kSharers - 1); j < part.all; j += kSharers) {
+      no_lower += part.top_of(j) >= own ? 1u : 0u;
     }
-    no_lower += shuffle_xor(no_lower, 1), no_lower += shuffle_xor(no_lower, 2);
-    const u32 largest = warp_max(no_lower >= k && own != ~u32{0} ? own : 0u);
+    QUERN_UNROLL for (int d = 1; d < kSharers; d *= 2) no_lower += shuffle_xor(no_lower, d);
+    const u32 largest = warp_max(no_lower >= k && c < part.all ? key_of(own) : 0u);
     found = largest > found ? largest : found;
   }
   if (lane() == 0 && found != 0) atomic_max(&part.desk->kth, found);
   sync_block();
-  return part.desk->kth;
+  return value_of(part.desk->kth);
 }
 
 // ---- What filters leave
@@ -210,7 +204,7 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
   enum class Doing : i32 { few, bins, list, range } doing = Doing::bins;
   if (!joint && ((counts && s.top_k <= p.chunks) || s.min_p > 0.0f)) {
     doing = Doing::few;
-    if (counts && s.top_k <= p.chunks) least = fmax(least, value_of(key_of_kth_top(part, static_cast<u32>(s.top_k))));
+    if (counts && s.top_k <= p.chunks) least = fmax(least, kth_top(part, static_cast<u32>(s.top_k)));
   }
   if (alone) {
     u64 own = 0;

@@ -56,6 +56,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   if constexpr (kFilters) {
     Bins::of(part).zero();
     if (thread_index() < 2) desk.listed[thread_index()] = 0;
+    if (thread_index() == 0) desk.kth = 0;
   }
   const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
   const bool alone = filters && settings.temperature != 0.0f && settings.is_top_p_alone(p.vocab);
