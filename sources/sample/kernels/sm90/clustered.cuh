@@ -1,7 +1,8 @@
 // Samples a token a row, in one launch: the blocks of a cluster share the row, which lies in their shared memory while
 // they look for the token.
 // SPDX-License-Identifier: Apache-2.0
-#include "sample/kernels/sm90/choose.cuh"
+#include "sample/kernels/sm90/choose_filtered.cuh"
+#include "sample/kernels/sm90/chunk.cuh"
 
 namespace q {
 
