@@ -2,14 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/bins.cuh"
+#include "sample/kernels/sm90/pick.cuh"
 
 namespace q {
-
-struct RowSums {
-  f32 max, scale;
-  u64 total;  // of the weights, where they were asked for
-};
 
 // What filters leave: top_k, top_p and the draw are three searches in the same order, each among what the one before
 // has left. Few tokens are listed and done with at once. All threads of the source's blocks; the first block's result

@@ -17,7 +17,7 @@ struct Named {
   u32* marks;   // [32 a chunk] bits of the tokens that are named
   u16* before;  // [16 a chunk] how many are before each 64 tokens
   u32* words;   // of each that is named
-  f32* values;  // its logit: raw as it streams by, then as edited
+  f32* values;  // its logit, as edited
   i32 begin, chunks;
   u32 count;
 
@@ -71,18 +71,31 @@ QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* n
   sync_block();
 }
 
-// The values are raw: makes them what is sampled from, and f(token, value) of each. True where one was NaN.
+// Reads the named tokens' logits, makes them what is sampled from, and f(token, value) of each. True where one was NaN.
 template <class F>
 QUERN_DEVICE bool settle_named(const SampleParams& p, const Row& row, const Named& named, F f) {
-  sync_block();
-  QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < named.count; r += kThreads) {
-    const i32 token = named.token_of(r);
-    const u32 said = named.words[r];
-    const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
-    f32 x = penalise(row, named.values[r], in_prompt,
-                     static_cast<i32>(said & kCountBits) + (row.counts ? row.counts[token] : 0));
-    if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
-    named.values[r] = x;
+  constexpr int kAtOnce = 4;  // loads under way
+  QUERN_ROLLED for (u32 base = static_cast<u32>(thread_index()); base < named.count; base += kThreads * kAtOnce) {
+    i32 token[kAtOnce];
+    f32 x[kAtOnce];
+    bool prompt[kAtOnce], allowed[kAtOnce];
+    i32 counts[kAtOnce];
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const u32 r = base + static_cast<u32>(j * kThreads);
+      token[j] = named.token_of(r < named.count ? r : base);
+      x[j] = to_f32(row.logits[token[j]]);
+      prompt[j] = row.prompt_mask && bit_at(row.prompt_mask, token[j]);
+      allowed[j] = !row.allowed || bit_at(row.allowed, token[j]);
+      counts[j] = row.counts ? row.counts[token[j]] : 0;
+    }
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const u32 r = base + static_cast<u32>(j * kThreads);
+      if (r >= named.count) continue;
+      const u32 said = named.words[r];
+      const f32 edited =
+          penalise(row, x[j], prompt[j] || (said & kPromptBit) != 0, static_cast<i32>(said & kCountBits) + counts[j]);
+      named.values[r] = (said & kBannedBit) != 0 || !allowed[j] ? -infinity() : edited;
+    }
   }
   sync_block();
   const Biases biases = biases_of(p, row.i);
