@@ -335,8 +335,9 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
       gate.from = value_at(bound), gate.ties = index_at(bound);
       continue;
     }
-    f32 max = -infinity(), sum = 0.0f;
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) max = fmax(max, x[i]);  // NaN is passed over
+    f32 chains[4] = {-infinity(), -infinity(), -infinity(), -infinity()}, sum = 0.0f;
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) chains[i % 4] = fmax(chains[i % 4], x[i]);  // NaN is passed over
+    f32 max = fmax(fmax(chains[0], chains[1]), fmax(chains[2], chains[3]));
     most = fmax(most, max);
     if (!wanted.none) keep_chunk(p, row, part, x, max, first, wanted, plan.late, &gate);
     bool odd = false;

@@ -40,9 +40,9 @@ QUERN_DEVICE Choice pick(const SampleParams& p, const Part& part, const Held& he
   u32* const ends = reinterpret_cast<u32*>(part.work);
   u16* const order = reinterpret_cast<u16*>(part.work + kSpots * 4);
   static_assert(kSpots * 4 + kCandidates * 2 <= kBinWords * 4 + 2 * kSegment * 8);
-  static_assert(kSpots == kOwnBins * kThreads && kOwnBins == 2 && div_up(kCandidates, kThreads) <= kWarp);
+  static_assert(kSpots == kOwnBins * kThreads && div_up(kCandidates, kThreads) <= kWarp);
   const bool counts = s.top_k > 0 && s.top_k < p.vocab;
-  const Scope scope{sums.max, sums.scale, 0.0f, -infinity()};
+  const Scope scope{sums.max, sums.scale, 0.0f, -infinity(), -infinity()};
   // Beyond so many powers of 2 a token weighs nothing.
   f32 lowest = fmax(sums.max - 41.0f * rcp_approx(sums.scale), held.least);
   if (is_token(held.bound)) lowest = fmax(lowest, value_at(held.bound));
@@ -63,14 +63,17 @@ QUERN_DEVICE Choice pick(const SampleParams& p, const Part& part, const Held& he
     }
   }
   sync_block();
-  const u32 first = ends[2 * thread_index()], second = ends[2 * thread_index() + 1];
-  u32 begin = static_cast<u32>(sum_before(scratch, u64{first} + second));
+  u32 in[kOwnBins], sum = 0;
+  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) sum += in[i] = ends[kOwnBins * thread_index() + i];
+  u32 begin = static_cast<u32>(sum_before(scratch, sum));
   const i32 total = static_cast<i32>(scratch[kThreads / kWarp]);
-  ends[2 * thread_index()] = begin, ends[2 * thread_index() + 1] = begin + first;
   const u32 k = static_cast<u32>(s.top_k);
   const bool cuts = counts && s.top_k <= total;
-  if (cuts && begin < k && k <= begin + first + second)
-    told[0] = k <= begin + first ? begin + first : begin + first + second;
+  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
+    ends[kOwnBins * thread_index() + i] = begin;
+    if (cuts && begin < k && k <= begin + in[i]) told[0] = begin + in[i];
+    begin += in[i];
+  }
   sync_block();
   if (total == 0 || (held.enough != 0 && is_token(held.bound) && value_at(held.bound) > held.least &&
                      static_cast<u32>(total) < held.enough)) {
