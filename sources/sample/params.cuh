@@ -99,23 +99,23 @@ struct SampleParams {
 // ---- Where a row lies in the shared memory of a cluster's blocks (kernels/sm90)
 inline constexpr i32 kClusterBlocks = 8;  // at most
 inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
-inline constexpr i32 kSieved = 2048;  // tokens of a part that are set apart to be searched
+inline constexpr i32 kShareWords = 3 * 1024;
 inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
 // Offsets in bytes; the slice of logits comes first.
 struct ClusterRoom {
-  i32 stats, tops, marks, work, bytes;
+  i32 stats, tops, marks, before, words, work, bytes;
 };
 QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots) {
   ClusterRoom room{};
+  const i32 named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
   room.stats = keeps ? own * kChunk * 4 : 0;
   room.tops = room.stats + chunks * 8;
   room.marks = room.tops + (slots != 0 ? chunks * 4 : 0);
-  room.work = (room.marks + (slots != 0 ? own * kGroups * 4 : 0) + 15) / 16 * 16;
-  const i32 search = filters ? kBinWords * 4 + 2 * kSegment * 8 + kSieved * 2 : 0;
-  // A slot of the table is a word; of the slots half are used, two bytes each on the list of those.
-  i32 work = slots * 5 > chunks * 8 ? slots * 5 : chunks * 8;
-  work = search > work ? search : work;
-  room.bytes = room.work + work;
+  room.before = room.marks + (slots != 0 ? own * kGroups * 4 : 0);
+  room.words = room.before + (slots != 0 ? own * kGroups : 0);
+  room.work = (room.words + named * 4 + 15) / 16 * 16;
+  const i32 search = filters ? kShareWords * 4 + 32 * 8 + 2 * kSegment * 8 : 0;
+  room.bytes = room.work + (search > chunks * 8 ? search : chunks * 8);
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.

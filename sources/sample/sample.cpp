@@ -80,6 +80,8 @@ std::uint32_t room_of(const Problem& problem, int blocks) {
 // Up to so many rows are kept by their clusters; more stream by.
 std::int64_t few_rows(std::int64_t sm_count) { return sm_count / 2; }
 
+int threads_of(const Shape& shape) { return shape.clusters && !shape.streams ? kKeptThreads : kThreads; }
+
 // By the device's multiprocessors rather than the call's, so that max_sms does not change the kernel.
 bool streams(const Problem& problem, std::int64_t sm_count) {
   return problem.shape.filters && problem.params.count > few_rows(sm_count);
@@ -94,7 +96,7 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
   // The emulation on the host runs clusters of 64 warps.
   const bool host = limits.target.family() == jit::Family::host;
   int most = std::min<int>(q::kClusterBlocks, p.chunks);
-  if (host) most = std::min(most, 64 * 32 / kThreads);
+  if (host) most = std::min(most, 64 * 32 / (streams ? kThreads : kKeptThreads));
   if (problem.bounded) most = std::min(most, problem.sms);
   // The bound of what may stay is told by a chunk of each warp.
   constexpr int kWarps = kThreads / 32;
@@ -104,7 +106,7 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
     if (!fits(blocks, limits.shared_per_block)) continue;
     if (best != 0 && streams && p.chunks / blocks < kWarps) break;
     int on_each = 1;
-    while (on_each < (streams ? kFilterBlocksPerSm : 2) &&
+    while (on_each < (streams ? kFilterBlocksPerSm : 1) &&
            fits(blocks, limits.shared_per_sm / static_cast<std::uint32_t>(on_each + 1) - 1024))
       ++on_each;
     const int own = (p.chunks + blocks - 1) / blocks;
@@ -141,7 +143,7 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
   unit.constants = {{"LOGIT", name_of(shape.logits)},
                     {"EDITS", shape.edits ? "1" : "0"},
                     {"FILTERS", shape.filters ? "1" : "0"},
-                    {"THREADS", std::to_string(kThreads)}};
+                    {"THREADS", std::to_string(threads_of(shape))}};
   unit.source = embedded(!shape.clusters ? "sample/kernels/sample.cuh"
                          : shape.streams ? "sample/kernels/sm90/filtered.cuh"
                                          : "sample/kernels/sm90/clustered.cuh");
@@ -191,9 +193,9 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
   jit::Launch launch;
   launch.grid[0] =
       static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
-  launch.block[0] = kThreads;
+  launch.block[0] = static_cast<std::uint32_t>(threads_of(problem->shape));
   if (problem->blocks != 0) {
-    const int most = std::max(problem->sms * (problem->shape.streams ? kFilterBlocksPerSm : 2) / p.blocks, 1),
+    const int most = std::max(problem->sms * (problem->shape.streams ? kFilterBlocksPerSm : 1) / p.blocks, 1),
               clusters = problem->bounded ? std::min(p.count, most) : p.count;
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);

@@ -17,6 +17,7 @@ struct Shape {
 };
 
 inline constexpr int kThreads = 256;
+inline constexpr int kKeptThreads = 512;           // where a cluster keeps a row,
 inline constexpr int kBlocksPerSm = 3;             // resident at once
 inline constexpr int kFilterBlocksPerSm = 4;       // the same where rows stream by
 inline constexpr std::uint32_t kDeskBytes = 4608;  // more than a cluster's blocks have in static shared memory

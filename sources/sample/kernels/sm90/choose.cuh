@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/search.cuh"
+#include "sample/kernels/sm90/top_share.cuh"
 
 namespace q {
 
@@ -19,7 +19,7 @@ inline constexpr i32 kOwnTokens = kChunk / kThreads;
 QUERN_DEVICE f32 logit_of(const Part& part, const Row& row, i32 token, bool unlisted) {
   if constexpr (kKeeps) {
     const i32 local = token - part.begin();
-    return unlisted && part.lists() && bit_at(part.marks, local) ? -infinity() : part.slice[local];
+    return unlisted && part.lists() && bit_at(part.named.marks, local) ? -infinity() : part.slice[local];
   } else {
     return token < part.vocab ? fmax(to_f32(row.logits[token]), -infinity()) : -infinity();
   }
@@ -126,23 +126,11 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
     scope.least = fmin(sums.max + log(s.min_p) * rcp_approx(inverse_temperature), sums.max);
     most = fmin(most, 0.5f - log2(s.min_p));
   }
-  const f32 per = static_cast<f32>(kSpots) * rcp_approx(most);
-  scope.per = per;
-  enum class Doing : i32 { few, sieve, all_bins, list, range, bins } doing = Doing::all_bins;
-  f32 least_sieved = -infinity();
+  scope.per = static_cast<f32>(kSpots) * rcp_approx(most);
+  enum class Doing : i32 { few, all_bins, list, range, bins } doing = Doing::all_bins;
   if (sieves) {
-    // A guess: most of the weight will lie above it, and few of the tokens.
-    f32 sum = 0.0f, number = 0.0f;
-    QUERN_ROLLED for (i32 c = lane(); c < part.all; c += kWarp) {
-      if (f32_of(static_cast<u32>(part.stats[c])) > -infinity()) sum += part.middles[c], number += 1.0f;
-    }
-    sum = warp_sum(sum), number = warp_sum(number);
-    const f32 bound = sums.max - most * rcp_approx(sums.scale);
-    least_sieved = fmax(sum * rcp_approx(fmax(number, 1.0f)), bound);
-    if (least_sieved < sums.max) {
-      doing = Doing::sieve;
-      scope.per = static_cast<f32>(kSpots) * rcp_approx((sums.max - least_sieved) * sums.scale * 1.001f + 0.5f);
-    }
+    const Sought sought = choose_of_share(part, sums, s, most, stream);
+    if (sought.known) return {sought.mine, sought.id, sought.x};
   }
   Stretch stretch{};
   const bool few = counts && s.top_k <= p.chunks;
@@ -161,8 +149,6 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
   u64 all = 0, left = 0, wanted = 0, before = 0;
   u32 count_before = 0;
   i32 turn = 0, slot = 0;
-  bool apart = false;  // what is looked for is among the sieved tokens
-  u16* const sieved = reinterpret_cast<u16*>(part.work + kBinWords * 4 + 2 * kSegment * 8);
   int shift = 0;
   QUERN_ROLLED while (true) {
     const bool lists = doing == Doing::few || doing == Doing::list;
@@ -177,16 +163,20 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
       if (thread_index() == 0) *listed = 0;
     } else if (doing != Doing::range) {
       Bins::of(part).zero();
-      if (doing == Doing::sieve && thread_index() == 0) desk.sieved = 0;
     }
     sync_block();
     if (doing == Doing::all_bins) {
       bin_part(part, scope);
-    } else if (doing == Doing::sieve) {
-      sieve_part(part, scope, least_sieved, sieved);
+    } else if (doing == Doing::few) {
+      each_above(part, stretch.lowest, [&](bool here, f32 x, i32 local) {
+        const Place place = place_of(x, part.begin() + local);
+        if (!here || !is_token(place) || stretch.rank_of(place) > stretch.last) return;
+        const u32 number = atomic_add(listed, 1u);
+        if (number < static_cast<u32>(kSegment)) list[number] = place;
+      });
     } else {
       const Scan scan = lists ? Scan::list : doing == Doing::range ? Scan::range : Scan::bins;
-      const Ranks own = scan_part(part, scope, stretch, scan, shift, list, listed, apart ? sieved : nullptr);
+      const Ranks own = scan_part(part, scope, stretch, scan, shift, list, listed);
       if (doing == Doing::range) {
         const u64 first = reduce_min(part.room(), own.first), last = reduce_max(part.room(), own.last);
         if (thread_index() == 0) desk.first = first, desk.last = last;
@@ -240,23 +230,9 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
       continue;
     } else {
       bins = add_up(part, counts);
-      if (doing == Doing::all_bins || doing == Doing::sieve) {
+      if (doing == Doing::all_bins) {
         whole = bins, fresh = true;
-        bool complete = true;
         each_block(part, reinterpret_cast<const u64*>(part.work) + kSpots, [&](i32, u64 its) { all += its; });
-        if (doing == Doing::sieve) {
-          each_block(part, &desk.sieved,
-                     [&](i32, u32 its) { complete = complete && its <= static_cast<u32>(kSieved); });
-        }
-        if (doing == Doing::sieve) {
-          apart = complete && all >= share_of(s.top_p, sums.total(), false);
-          if (!apart) {
-            all = 0, scope.per = per;
-            doing = Doing::all_bins;
-            sync_cluster_shared();  // all have read the bins
-            continue;
-          }
-        }
         left = all;
       }
     }
@@ -268,7 +244,7 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
         wanted = static_cast<u64>(s.top_k);
         if (step == Step::top_p) {
           wanted = share_of(s.top_p, sieves ? sums.total() : joint ? all : left, false);
-          if (!(s.top_p < 1.0f) || (wanted >= left && !apart)) step = Step::draw;
+          if (!(s.top_p < 1.0f) || wanted >= left) step = Step::draw;
         }
         if (step == Step::draw) wanted = scale_to(wide(stream.of_row()), left) + 1;
         bins = whole, before = 0, count_before = 0;

@@ -53,7 +53,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
   // Masks come a chunk ahead.
   ChunkMasks masks{};
   if (kEdits && warp() < chunks) masks = load_masks(row, (part.first + warp()) * kChunk, p.vocab);
-  if (part.lists()) list_part(p, row, &part);
+  if (part.lists()) name_part(p, i, desk.scratch, &part.named);
   bool nan = false;
   QUERN_ROLLED for (i32 c = warp(); c < chunks; c += kWarps) {
     if constexpr (kKeeps) {
@@ -130,7 +130,7 @@ QUERN_DEVICE void sample_clustered(const SampleParams& p) {
 
 }  // namespace q
 
-QUERN_KERNEL(quern_sample, THREADS, 2, QUERN_PARAM q::SampleParams p) {
+QUERN_KERNEL(quern_sample, THREADS, 1, QUERN_PARAM q::SampleParams p) {
   q::launch_next_grid();
   q::wait_for_previous_grid();
   q::sample_clustered(p);

@@ -4,12 +4,21 @@
 #pragma once
 
 #include "sample/kernels/sm90/few.cuh"
+#include "sample/kernels/sm90/named.cuh"
 #include "sample/kernels/stream.cuh"
 
 namespace q {
 
 inline constexpr bool kKeeps = kFilters || kEdits;  // the logits; else the few that are needed are read again
 inline constexpr i32 kWarps = kThreads / kWarp;
+
+// The bins of a share that are looked into (top_share.cuh).
+struct ShareFound {
+  u32 last;                  // the bin that top_p ends in
+  u32 from, to;              // those that the draw may end in
+  u64 before_last;           // what weighs more than the former
+  u64 before_draw, in_draw;  // and than those
+};
 
 // What a block has in static shared memory, at the same place in each of the cluster.
 struct Desk {
@@ -19,9 +28,9 @@ struct Desk {
   u32 kth;
   u64 listed_total, race, first, last;  // this block's own, which the others read
   u32 nan;
-  u32 listed[2];  // tokens on the list, beyond its end, too
-  u32 used;       // slots of the table
-  u32 sieved;     // tokens that have been set apart, or would have been
+  alignas(8) u32 listed[2];  // tokens on the list, beyond its end, too
+  ShareFound share;
+  bool reaches;
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -34,15 +43,12 @@ struct Part {
   u64* stats;    // [all] largest logit and sum of shares, as f32, of what no list names
   f32* middles;  // [all] a logit that a few of each hundred tokens of the chunk reach
   u32* tops;     // [all] keys of the largest logits, where there are lists
-  u32* marks;    // [chunks * kGroups] bits of the tokens that lists name
-  u8* work;      // the table of listed tokens; then histograms and lists; then weights of chunks
-  u32* table;    // of this part's tokens that lists name: the token's place in the part above what is said of it
-  u32 slots;
-  u16* used;  // its slots that have one
-  bool named;
+  u8* work;      // weights of chunks, histograms and lists
+  Named named;   // the tokens that lists name; their values lie in the slice
+  bool has_lists;
   Desk* desk;
 
-  QUERN_DEVICE bool lists() const { return kEdits && named; }
+  QUERN_DEVICE bool lists() const { return kEdits && has_lists; }
 
   QUERN_DEVICE Room room() const {
     Room r{};
@@ -70,9 +76,15 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.stats = reinterpret_cast<u64*>(shared + room.stats);
   part.tops = reinterpret_cast<u32*>(shared + room.tops);
   part.middles = reinterpret_cast<f32*>(desk->few);
-  part.marks = reinterpret_cast<u32*>(shared + room.marks);
   part.work = shared + room.work;
-  part.named = p.slots != 0;
+  part.has_lists = p.slots != 0;
+  part.named = {reinterpret_cast<u32*>(shared + room.marks),
+                reinterpret_cast<u16*>(shared + room.before),
+                reinterpret_cast<u32*>(shared + room.words),
+                nullptr,
+                part.begin(),
+                part.chunks,
+                0};
   part.desk = desk;
   return part;
 }
@@ -93,66 +105,36 @@ QUERN_DEVICE void release() {
 }
 
 // ---- Lists
-// A slot's lower half: how often the output has the token, and two bits.
-inline constexpr u32 kPromptBit = 1u << 14, kBannedBit = 1u << 15, kFreeSlot = ~0u;
-static_assert(kMostEdited < 1 << 14);
-
-// The table of those that lists name among the part's tokens. All threads; ends with a barrier.
-QUERN_DEVICE void list_part(const SampleParams& p, const Row& row, Part* part) {
-  part->slots = static_cast<u32>(p.slots);
-  part->table = reinterpret_cast<u32*>(part->work);
-  part->used = reinterpret_cast<u16*>(part->table + part->slots);
-  bins_zero<kThreads>(part->marks, part->chunks * kGroups);
-  QUERN_ROLLED for (i32 s = thread_index() * 4; s < p.slots; s += kThreads * 4) {
-    store16(part->table + s, {{kFreeSlot, kFreeSlot, kFreeSlot, kFreeSlot}});
-  }
-  if (thread_index() == 0) part->desk->used = 0;
-  sync_block();
-  each_edited(p, row.i, [&](i32 token, From from, i32) {
-    if (!part->owns(token)) return;
-    const u32 local = static_cast<u32>(token - part->begin()), fresh = local << 16;
-    const u32 said = from == From::output   ? 1u
-                     : from == From::prompt ? kPromptBit
-                     : from == From::banned ? kBannedBit
-                                            : 0u;
-    u32 slot = (static_cast<u32>(token) * 0x9e3779b1u >> 12) & (part->slots - 1);
-    while (true) {
-      const u32 stood = atomic_cas(part->table + slot, kFreeSlot, fresh | said);
-      if (stood == kFreeSlot) {
-        atomic_or(part->marks + (local >> 5), 1u << (local & 31));
-        part->used[atomic_add(&part->desk->used, 1u)] = static_cast<u16>(slot);
-        return;
-      }
-      if (stood >> 16 == local) break;
-      slot = (slot + 1) & (part->slots - 1);
-    }
-    if (from == From::output) {
-      atomic_add(part->table + slot, 1u);
-    } else {
-      atomic_or(part->table + slot, said);
-    }
-  });
-  sync_block();
-}
-
+// f(token, where its logit is, what is said of it) for each token of the part that lists name.
 template <class F>
 QUERN_DEVICE void each_listed_of_part(const Part& part, F f) {
-  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < part.desk->used; i += kThreads) {
-    const u32 slot = part.table[part.used[i]], local = slot >> 16;
-    f(part.begin() + static_cast<i32>(local), part.slice + local, slot & 0xffff);
+  QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
+    const i32 token = part.named.token_of(r);
+    f(token, part.slice + (token - part.begin()), part.named.words[r]);
   }
 }
 
 // The slice has the listed tokens' raw logits: makes them what is sampled from. *nan: there was one.
 QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Part& part, bool* nan) {
   sync_block();
+  const bool biased = p.bias_offsets != nullptr;
+  const auto settle = [&](i32 token, f32* at, f32 x) {
+    *nan |= x != x;
+    *at = fmax(x, -infinity());
+    atomic_max(part.tops + (token >> 10), key_of(*at));
+  };
+  static_assert(kChunk == 1 << 10);
   each_listed_of_part(part, [&](i32 token, f32* at, u32 said) {
     const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
-    f32 x =
-        penalise(row, *at, in_prompt, static_cast<i32>(said & (kPromptBit - 1)) + (row.counts ? row.counts[token] : 0));
+    f32 x = penalise(row, *at, in_prompt, static_cast<i32>(said & kCountBits) + (row.counts ? row.counts[token] : 0));
     if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
-    *at = x;
+    if (biased) {
+      *at = x;
+    } else {
+      settle(token, at, x);
+    }
   });
+  if (!biased) return;
   sync_block();
   const Biases biases = biases_of(p, row.i);
   QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
@@ -162,13 +144,7 @@ QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Par
     if (*x != -infinity()) *x += p.bias_values[at];
   }
   sync_block();
-  each_listed_of_part(part, [&](i32 token, f32* at, u32) {
-    const f32 x = *at;
-    *nan |= x != x;
-    *at = fmax(x, -infinity());
-    atomic_max(part.tops + (token >> 10), key_of(*at));
-  });
-  static_assert(kChunk == 1 << 10);
+  each_listed_of_part(part, [&](i32 token, f32* at, u32) { settle(token, at, *at); });
 }
 // What the other blocks know of their chunks. Between barriers of the cluster.
 QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each, bool sieves) {
@@ -247,7 +223,7 @@ QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& 
                              f32 scale, const ChunkMasks& masks) {
   const i32 chunk = part.first + c;
   f32* const slice = part.slice + c * kChunk;
-  const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
+  const u32* const listed = part.lists() ? part.named.marks + c * kGroups : nullptr;
   constexpr u32 kOfLane = (1u << kVector) - 1;
   bool any_nan = false;
   f32 max = -infinity(), sum = 0.0f;

@@ -124,6 +124,28 @@ QUERN_DEVICE void bin_part(const Part& part, const Scope& scope) {
   if (lane() == 0) bins.add(kSpots, own, 0);
 }
 
+// f(whether this lane has a token, its logit, its place in the part) for each token of the part from `least` on, all
+// lanes of a warp together.
+template <class F>
+QUERN_DEVICE void each_above(const Part& part, f32 least, F f) {
+  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
+    if (!(part.top_of(part.first + c) >= least)) continue;
+    const i32 first = c * kChunk + lane() * 4;
+    constexpr int kFours = kEach / 4;
+    u32 here = 0;
+    QUERN_UNROLL for (int j = 0; j < kFours; ++j) {
+      const vec16 four = load16(part.slice + first + j * (kWarp * 4));
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) here |= f32_of(four.x[e]) >= least ? 1u << (4 * j + e) : 0u;
+    }
+    QUERN_ROLLED while (ballot(here != 0) != 0) {
+      const i32 bit = static_cast<i32>(trailing_zeros(here != 0 ? here : 1u));
+      const i32 local = first + (bit >> 2) * (kWarp * 4) + (bit & 3);
+      f(here != 0, part.slice[local], local);
+      here &= here - 1;
+    }
+  }
+}
+
 // What is done with the tokens of a stretch.
 enum class Scan : i32 {
   list,   // onto this block's list; `listed` counts them, beyond its end, too
@@ -134,32 +156,22 @@ struct Ranks {
   u64 first, last;
 };
 QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch& stretch, Scan scan, int shift,
-                             Place* list, u32* listed, const u16* sieved) {
+                             Place* list, u32* listed) {
   const Bins bins = Bins::of(part);
   const f32 lowest = stretch.lowest, highest = stretch.highest;
   Ranks ranks{~u64{0}, 0};
   LastBins last{};
-  // A warp takes four tokens a lane at once, or of those that have been set apart one a lane.
+  // A warp takes four tokens a lane at once.
   constexpr i32 kFours = kChunk / (kWarp * 4);
-  const i32 count = sieved ? static_cast<i32>(part.desk->sieved) : 0;
-  const i32 units = sieved ? div_up(count, kWarp) : part.chunks * kFours;
+  const i32 units = part.chunks * kFours;
   QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
     if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
-    vec16 four;
+    if (!(part.top_of(part.first + unit / kFours) >= lowest)) continue;
+    i32 at = unit * kWarp * 4 + lane() * 4;
+    vec16 four = load16(part.slice + at);
     u32 near = 0;
-    i32 at;
-    if (sieved) {
-      const i32 i = unit * kWarp + lane();
-      at = i < count ? sieved[i] : 0;
-      four.x[0] = bits_of(part.slice[at]);
-      near = i < count && f32_of(four.x[0]) >= lowest && f32_of(four.x[0]) <= highest ? 1u : 0u;
-    } else {
-      if (!(part.top_of(part.first + unit / kFours) >= lowest)) continue;
-      at = unit * kWarp * 4 + lane() * 4;
-      four = load16(part.slice + at);
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        near |= f32_of(four.x[e]) >= lowest && f32_of(four.x[e]) <= highest ? 1u << e : 0u;
-      }
+    QUERN_UNROLL for (int e = 0; e < 4; ++e) {
+      near |= f32_of(four.x[e]) >= lowest && f32_of(four.x[e]) <= highest ? 1u << e : 0u;
     }
     QUERN_ROLLED while (ballot(near != 0) != 0) {
       const bool here = (near & 1) != 0;
@@ -184,41 +196,6 @@ QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch
   return ranks;
 }
 
-// Sets the tokens from `least` on apart, into sieved; what does not fit is counted alone. Then into bins.
-QUERN_DEVICE void sieve_part(const Part& part, const Scope& scope, f32 least, u16* sieved) {
-  u32* const count = &part.desk->sieved;
-  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
-    if (!(part.top_of(part.first + c) >= least)) continue;
-    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
-      const i32 at = c * kChunk + j + lane() * 4;
-      const vec16 four = load16(part.slice + at);
-      u32 here = 0;
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) here += f32_of(four.x[e]) >= least ? 1u : 0u;
-      if (here == 0) continue;
-      u32 number = atomic_add(count, here);
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        if (f32_of(four.x[e]) >= least) {
-          if (number < static_cast<u32>(kSieved)) sieved[number] = static_cast<u16>(at + e);
-          ++number;
-        }
-      }
-    }
-  }
-  sync_block();
-  if (*count > static_cast<u32>(kSieved)) return;
-  const Bins bins = Bins::of(part);
-  u64 own = 0;
-  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < *count; i += kThreads) {
-    const f32 y = scope.exponent(part.slice[sieved[i]]);
-    const u64 weight = to_units(exp2(y));
-    const u32 bin = scope.bin_at(y);
-    own += weight;
-    if (bin < kSpots) bins.add(bin, weight, 1);
-  }
-  own = warp_sum(own);
-  if (lane() == 0) bins.add(kSpots, own, 0);
-}
-
 // A thread's bins, added up over the blocks; and what comes before them.
 struct OwnBins {
   u64 weight[kOwnBins], before;
@@ -228,14 +205,11 @@ struct OwnBins {
 QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
   const Bins bins = Bins::of(part);
   OwnBins own{};
-  static_assert(kOwnBins == 2);
-  const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
-  each_block(part, reinterpret_cast<const vec16*>(weights), [&](i32, const vec16& two) {
-    own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
-    own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
-  });
-  each_block(part, reinterpret_cast<const u64*>(counts),
-             [&](i32, u64 its) { own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32); });
+  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
+    const i32 at = kOwnBins * thread_index() + i;
+    each_block(part, reinterpret_cast<const u64*>(bins.weights) + at, [&](i32, u64 its) { own.weight[i] += its; });
+    each_block(part, bins.counts + at, [&](i32, u32 its) { own.count[i] += its; });
+  }
   u64 weight = 0;
   u32 count = 0;
   QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
