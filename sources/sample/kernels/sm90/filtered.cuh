@@ -78,11 +78,10 @@ QUERN_DEVICE f32 largest_of_row(const Part& part) {
   return value_of(key);
 }
 
-// The candidates that a block has are edited, where edits wait.
-QUERN_DEVICE void settle_candidates(const SampleParams& p, const Row& row, const Part& part) {
+// The candidates that a block has are edited, where edits wait; *top: the key of this thread's largest.
+QUERN_DEVICE void settle_candidates(const SampleParams& p, const Row& row, const Part& part, u32* top) {
   if constexpr (kEdits) {
     const u32 held = part.desk->held, there = held < static_cast<u32>(part.most) ? held : static_cast<u32>(part.most);
-    u32 top = kDead;
     QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < there; i += kThreads) {
       const u64 candidate = part.candidates[i];
       const i32 token = static_cast<i32>(static_cast<u32>(token_of_candidate(candidate)) & ~kEditedBit);
@@ -91,11 +90,9 @@ QUERN_DEVICE void settle_candidates(const SampleParams& p, const Row& row, const
       if (token == token_of_candidate(candidate)) x = out ? -infinity() : edit(row, token, x);
       part.candidates[i] = to_candidate(x, token);
       const u32 key = key_of(x);
-      top = key > top ? key : top;
+      *top = key > *top ? key : *top;
     }
-    top = warp_max(top);
-    if (lane() == 0) atomic_max(&part.desk->top, top);
-    sync_block();
+    sync_block();  // before others are put behind them
   }
 }
 
@@ -244,6 +241,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
   Desk& desk = *part.desk;
   const Row row = row_of_call(p, i);
   f32 largest;
+  if (part.names()) ask_for_lists(p, i);
   bool nan = stream_part(p, row, part, &largest, [&] {
     const Request request = request_of(p, part.room(), row);
     if (thread_index() == 0) {
@@ -266,23 +264,24 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
                       p.seeds ? u64{0} : static_cast<u64>(i) + 1};
   const Settings& s = request.settings;
   const f32 scale = request.inverse_temperature * kLog2OfE;
+  u32 top = request.late ? kDead : key_of(largest);
   if (request.late) {
     sync_block();  // all candidates are there
-    settle_candidates(p, row, part);
-  } else {
-    const u32 top = warp_max(key_of(largest));
-    if (lane() == 0) atomic_max(&desk.top, top);
+    settle_candidates(p, row, part, &top);
   }
   if (part.names() && row.logits) {
     const Place bound = desk.bound;  // what is lower than the bound does not matter
     nan |= settle_named(p, row, part.named, [&](i32 token, f32 x) {
       if (!(x > -infinity())) return;
-      atomic_max(&desk.top, key_of(x));
+      const u32 key = key_of(x);
+      top = key > top ? key : top;
       if (wanted.none || place_of(x, token) < bound) return;
       const u32 at = atomic_add(&desk.held, 1u);
       if (at < static_cast<u32>(part.most)) part.candidates[at] = to_candidate(x, token);
     });
   }
+  top = warp_max(top);
+  if (lane() == 0) atomic_max(&desk.top, top);
   if (p.status != nullptr && nan) desk.nan = 1;
   sync_blocks(part.blocks);
 

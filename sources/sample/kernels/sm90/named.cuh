@@ -36,6 +36,15 @@ struct Named {
   }
 };
 
+// Asks for the row's lists, so that they are near when they are read.
+QUERN_DEVICE void ask_for_lists(const SampleParams& p, i32 i) {
+  constexpr i32 kLine = 128 / 4;
+  static_assert(kMostEdited <= kThreads * kLine);
+  const i32 at = thread_index() * kLine;
+  if (p.output.tokens && at < p.output.most) prefetch_line(p.output.tokens + i * p.output.stride + at);
+  if (p.prompt.tokens && at < p.prompt.most) prefetch_line(p.prompt.tokens + i * p.prompt.stride + at);
+}
+
 // Makes the list of the part that has chunks begin / kChunk and on. All threads; ends with a barrier.
 QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* named) {
   bins_zero<kThreads>(named->marks, named->chunks * kGroups);
@@ -46,16 +55,22 @@ QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* n
     if (token >= named->begin && token < end) atomic_or(named->marks + (local >> 5), 1u << (local & 31));
   });
   sync_block();
-  const i32 all = named->chunks * kGroups / 2, each = div_up(all, kThreads), first = thread_index() * each;
-  u64 own = 0;
-  QUERN_ROLLED for (i32 w = first; w < first + each && w < all; ++w) {
-    own += static_cast<u64>(popcount(named->marks[2 * w])) + static_cast<u64>(popcount(named->marks[2 * w + 1]));
-  }
-  u64 at = sum_before(scratch, own);
+  // Each warp has a run of pairs of words.
+  const i32 all = named->chunks * kGroups / 2, each = div_up(all, kThreads / kWarp), first = warp() * each;
+  const i32 end_of_run = first + each < all ? first + each : all;
+  const auto bits_of_pair = [&](i32 w) {
+    return static_cast<u32>(popcount(named->marks[2 * w]) + popcount(named->marks[2 * w + 1]));
+  };
+  u32 own = 0;
+  QUERN_FOUR_AT_ONCE for (i32 w = first + lane(); w < end_of_run; w += kWarp) own += bits_of_pair(w);
+  own = warp_sum(own);
+  u32 at = static_cast<u32>(shuffle(sum_before(scratch, lane() == 0 ? u64{own} : u64{0}), 0));
   named->count = static_cast<u32>(scratch[kThreads / kWarp]);
-  QUERN_ROLLED for (i32 w = first; w < first + each && w < all; ++w) {
-    named->before[w] = static_cast<u16>(at);
-    at += static_cast<u64>(popcount(named->marks[2 * w])) + static_cast<u64>(popcount(named->marks[2 * w + 1]));
+  QUERN_ROLLED for (i32 base = first; base < end_of_run; base += kWarp) {
+    const i32 w = base + lane();
+    const u32 its = w < end_of_run ? bits_of_pair(w) : 0, through = warp_scan(its);
+    if (w < end_of_run) named->before[w] = static_cast<u16>(at + through - its);
+    at += shuffle(through, kWarp - 1);
   }
   bins_zero<kThreads>(named->words, static_cast<i32>(named->count));
   sync_block();
@@ -97,15 +112,17 @@ QUERN_DEVICE bool settle_named(const SampleParams& p, const Row& row, const Name
       named.values[r] = (said & kBannedBit) != 0 || !allowed[j] ? -infinity() : edited;
     }
   }
-  sync_block();
-  const Biases biases = biases_of(p, row.i);
-  QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
-    const i32 token = p.bias_ids[at], local = token - named.begin;
-    if (token < 0 || token >= p.vocab || local < 0 || local >= named.chunks * kChunk) continue;
-    f32* const x = named.values + named.rank_of(local);
-    if (*x != -infinity()) *x += p.bias_values[at];
+  if (p.bias_offsets) {
+    sync_block();
+    const Biases biases = biases_of(p, row.i);
+    QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
+      const i32 token = p.bias_ids[at], local = token - named.begin;
+      if (token < 0 || token >= p.vocab || local < 0 || local >= named.chunks * kChunk) continue;
+      f32* const x = named.values + named.rank_of(local);
+      if (*x != -infinity()) *x += p.bias_values[at];
+    }
+    sync_block();
   }
-  sync_block();
   bool nan = false;
   QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < named.count; r += kThreads) {
     const f32 x = named.values[r];
