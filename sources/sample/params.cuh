@@ -99,23 +99,23 @@ struct SampleParams {
 // ---- Where a row lies in the shared memory of a cluster's blocks (kernels/sm90)
 inline constexpr i32 kClusterBlocks = 8;  // at most
 inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
-inline constexpr i32 kShareWords = 3 * 1024;
+inline constexpr i32 kBinWordsKept = 3 * 1024;
 inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
 // Offsets in bytes; the slice of logits comes first.
 struct ClusterRoom {
-  i32 stats, tops, marks, before, words, work, bytes;
+  i32 notes, marks, before, words, biases, weights, work, bytes;
 };
 QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots) {
   ClusterRoom room{};
   const i32 named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
-  room.stats = keeps ? own * kChunk * 4 : 0;
-  room.tops = room.stats + chunks * 8;
-  room.marks = room.tops + (slots != 0 ? chunks * 4 : 0);
+  room.notes = keeps ? own * kChunk * 4 : 0;
+  room.marks = room.notes + 2 * chunks * 16;
   room.before = room.marks + (slots != 0 ? own * kGroups * 4 : 0);
-  room.words = room.before + (slots != 0 ? own * kGroups : 0);
-  room.work = (room.words + named * 4 + 15) / 16 * 16;
-  const i32 search = filters ? kShareWords * 4 + 32 * 8 + 2 * kSegment * 8 : 0;
-  room.bytes = room.work + (search > chunks * 8 ? search : chunks * 8);
+  room.words = room.before + (slots != 0 ? own * kGroups * 2 : 0);
+  room.biases = room.words + named * 4;
+  room.weights = (room.biases + named * 4 + 15) / 16 * 16;
+  room.work = (room.weights + chunks * 8 + 15) / 16 * 16;
+  room.bytes = room.work + (filters ? kBinWordsKept * 4 + 32 * 8 + 2 * kSegment * 8 : 0);
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.

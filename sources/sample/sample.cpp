@@ -80,7 +80,9 @@ std::uint32_t room_of(const Problem& problem, int blocks) {
 // Up to so many rows are kept by their clusters; more stream by.
 std::int64_t few_rows(std::int64_t sm_count) { return sm_count / 2; }
 
-int threads_of(const Shape& shape) { return shape.clusters && !shape.streams ? kKeptThreads : kThreads; }
+int threads_of(const Shape& shape) {
+  return shape.clusters && !shape.streams && (shape.edits || shape.filters) ? kKeptThreads : kThreads;
+}
 
 // By the device's multiprocessors rather than the call's, so that max_sms does not change the kernel.
 bool streams(const Problem& problem, std::int64_t sm_count) {

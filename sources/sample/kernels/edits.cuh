@@ -177,7 +177,7 @@ enum class From : int { prompt, output, banned, bias };
 template <class F>
 QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
   const Biases biases = biases_of(p, i);
-  constexpr int kAtOnce = 8;  // loads under way
+  constexpr int kAtOnce = 2048 / kThreads;  // loads under way
   QUERN_ROLLED for (int kind = 0; kind < 4; ++kind) {
     const From from = static_cast<From>(kind);
     const TokenList& list = from == From::prompt ? p.prompt : from == From::output ? p.output : p.banned;

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "sample/kernels/sm90/few.cuh"
-#include "sample/kernels/sm90/named.cuh"
 #include "sample/kernels/stream.cuh"
 
 namespace q {
@@ -12,25 +11,37 @@ namespace q {
 inline constexpr bool kKeeps = kFilters || kEdits;  // the logits; else the few that are needed are read again
 inline constexpr i32 kWarps = kThreads / kWarp;
 
-// The bins of a share that are looked into (top_share.cuh).
-struct ShareFound {
-  u32 last;                  // the bin that top_p ends in
-  u32 from, to;              // those that the draw may end in
-  u64 before_last;           // what weighs more than the former
-  u64 before_draw, in_draw;  // and than those
+// What bins tell (choose.cuh).
+struct Found {
+  bool reaches;
+  i32 step;         // a share that takes nothing away becomes a draw
+  u32 last;         // the bin that what is wanted ends in
+  u32 from, to;     // those that a draw may end in
+  u64 before_last;  // what comes before the one,
+  u64 before_draw;  // and before the others
+  u64 wanted, total;
+};
+
+// What is known of a chunk.
+struct alignas(16) Note {
+  f32 top;     // its largest logit
+  f32 max;     // the same without the tokens that lists name,
+  f32 sum;     // and the sum of their shares of that; its sign says that there was NaN
+  f32 middle;  // a logit that a few of each hundred tokens reach
+  QUERN_DEVICE f32 sum_of_shares() const { return fabs(sum); }
+  QUERN_DEVICE bool nan() const { return bits_of(sum) >> 31 != 0; }
 };
 
 // What a block has in static shared memory, at the same place in each of the cluster.
 struct Desk {
+  Mbarrier noted;  // completes with the notes of all chunks of the row
   u64 scratch[2 * kThreads / kWarp];
-  u64 few[kSegment], weights[kSegment];
-  u64 bins[2][4], tokens[2][2];  // what has been found, in turns
+  u64 bins[1][4], tokens[3];  // what has been found
   u32 kth;
   u64 listed_total, race, first, last;  // this block's own, which the others read
-  u32 nan;
-  alignas(8) u32 listed[2];  // tokens on the list, beyond its end, too
-  ShareFound share;
-  bool reaches;
+  alignas(8) u32 listed[2];             // tokens on the list, beyond its end, too
+  u32 used;                             // places for what lists say
+  Found found;
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -40,11 +51,13 @@ struct Part {
   i32 all;            // chunks of the row
   i32 vocab;
   f32* slice;    // [chunks * kChunk] if kKeeps
-  u64* stats;    // [all] largest logit and sum of shares, as f32, of what no list names
-  f32* middles;  // [all] a logit that a few of each hundred tokens of the chunk reach
-  u32* tops;     // [all] keys of the largest logits, where there are lists
-  u8* work;      // weights of chunks, histograms and lists
-  Named named;   // the tokens that lists name; their values lie in the slice
+  Note* notes;   // [all], for every other row
+  u32* marks;    // [chunks * kGroups] bits of the tokens that lists name
+  u16* before;   // likewise: where the first of a word's tokens has its place on
+  u32* words;    // what lists say of them,
+  f32* biases;   // and the sums of their biases
+  u64* weights;  // [all] of chunks
+  u8* work;      // histograms and lists
   bool has_lists;
   Desk* desk;
 
@@ -58,9 +71,7 @@ struct Part {
   QUERN_DEVICE i32 begin() const { return first * kChunk; }
   QUERN_DEVICE i32 length() const { return chunks * kChunk; }
   QUERN_DEVICE bool owns(i32 token) const { return token >= begin() && token < begin() + length(); }
-  QUERN_DEVICE f32 top_of(i32 chunk) const {
-    return lists() ? value_of(tops[chunk]) : f32_of(static_cast<u32>(stats[chunk]));
-  }
+  QUERN_DEVICE f32 top_of(i32 chunk) const { return notes[chunk].top; }
 };
 
 QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
@@ -73,18 +84,14 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   const ClusterRoom room = cluster_room(p.chunks, p.chunks_per_block, kKeeps, kFilters, p.slots);
   u8* const shared = dynamic_shared();
   part.slice = reinterpret_cast<f32*>(shared);
-  part.stats = reinterpret_cast<u64*>(shared + room.stats);
-  part.tops = reinterpret_cast<u32*>(shared + room.tops);
-  part.middles = reinterpret_cast<f32*>(desk->few);
+  part.notes = reinterpret_cast<Note*>(shared + room.notes);
+  part.marks = reinterpret_cast<u32*>(shared + room.marks);
+  part.before = reinterpret_cast<u16*>(shared + room.before);
+  part.words = reinterpret_cast<u32*>(shared + room.words);
+  part.biases = reinterpret_cast<f32*>(shared + room.biases);
+  part.weights = reinterpret_cast<u64*>(shared + room.weights);
   part.work = shared + room.work;
   part.has_lists = p.slots != 0;
-  part.named = {reinterpret_cast<u32*>(shared + room.marks),
-                reinterpret_cast<u16*>(shared + room.before),
-                reinterpret_cast<u32*>(shared + room.words),
-                nullptr,
-                part.begin(),
-                part.chunks,
-                0};
   part.desk = desk;
   return part;
 }
@@ -105,57 +112,78 @@ QUERN_DEVICE void release() {
 }
 
 // ---- Lists
-// f(token, where its logit is, what is said of it) for each token of the part that lists name.
-template <class F>
-QUERN_DEVICE void each_listed_of_part(const Part& part, F f) {
-  QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
-    const i32 token = part.named.token_of(r);
-    f(token, part.slice + (token - part.begin()), part.named.words[r]);
+// A word of what lists say of a token: how often the output has it, and two bits.
+inline constexpr u32 kSaidPrompt = 1u << 30, kSaidBanned = 1u << 31, kSaidCount = kSaidPrompt - 1;
+
+// Marks those of the part's tokens that lists name, gives each a place and gathers there what they say of it. All
+// threads; ends with a barrier.
+QUERN_DEVICE void name_listed(const SampleParams& p, i32 i, const Part& part) {
+  const i32 most = p.slots / 2 < part.length() ? p.slots / 2 : part.length();
+  bins_zero<kThreads>(part.marks, part.chunks * kGroups);
+  QUERN_ROLLED for (i32 at = thread_index(); at < most; at += kThreads) part.words[at] = 0, part.biases[at] = 0.0f;
+  if (thread_index() == 0) part.desk->used = 0;
+  sync_block();
+  QUERN_ROLLED for (int turn = 0; turn < 2; ++turn) {
+    each_edited(p, i, [&](i32 token, From from, i32 at) {
+      if (!part.owns(token)) return;
+      const i32 local = token - part.begin();
+      const u32 bit = 1u << (local & 31);
+      u32* const mark = part.marks + (local >> 5);
+      if (turn == 0) {
+        atomic_or(mark, bit);
+        return;
+      }
+      const u32 place = part.before[local >> 5] + static_cast<u32>(popcount(*mark & (bit - 1)));
+      if (from == From::bias) {
+        atomic_add(part.biases + place, p.bias_values[at]);
+      } else if (from == From::output) {
+        atomic_add(part.words + place, 1u);
+      } else {
+        atomic_or(part.words + place, from == From::prompt ? kSaidPrompt : kSaidBanned);
+      }
+    });
+    sync_block();
+    if (turn != 0) break;
+    QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
+      const i32 word = c * kGroups + lane();
+      const u32 own = lane() < kGroups ? static_cast<u32>(popcount(part.marks[word])) : 0u, through = warp_scan(own);
+      u32 base = 0;
+      if (lane() == kWarp - 1) base = atomic_add(&part.desk->used, through);
+      base = shuffle(base, kWarp - 1);
+      if (lane() < kGroups) part.before[word] = static_cast<u16>(base + through - own);
+    }
+    sync_block();
   }
 }
 
-// The slice has the listed tokens' raw logits: makes them what is sampled from. *nan: there was one.
-QUERN_DEVICE void settle_listed(const SampleParams& p, const Row& row, const Part& part, bool* nan) {
-  sync_block();
-  const bool biased = p.bias_offsets != nullptr;
-  const auto settle = [&](i32 token, f32* at, f32 x) {
-    *nan |= x != x;
-    *at = fmax(x, -infinity());
-    atomic_max(part.tops + (token >> 10), key_of(*at));
-  };
-  static_assert(kChunk == 1 << 10);
-  each_listed_of_part(part, [&](i32 token, f32* at, u32 said) {
-    const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
-    f32 x = penalise(row, *at, in_prompt, static_cast<i32>(said & kCountBits) + (row.counts ? row.counts[token] : 0));
-    if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
-    if (biased) {
-      *at = x;
-    } else {
-      settle(token, at, x);
-    }
-  });
-  if (!biased) return;
-  sync_block();
-  const Biases biases = biases_of(p, row.i);
-  QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
-    const i32 token = p.bias_ids[at];
-    if (!part.owns(token) || token >= p.vocab) continue;
-    f32* const x = part.slice + (token - part.begin());
-    if (*x != -infinity()) *x += p.bias_values[at];
+// f(whether this lane has a token, its place in the part, the place of what is said of it) for the tokens of chunk c
+// that lists name, all lanes together. Lane l has those of word l.
+template <class F>
+QUERN_DEVICE void each_listed_in_chunk(const Part& part, i32 c, F f) {
+  const i32 word = c * kGroups + (lane() < kGroups ? lane() : 0);
+  u32 left = lane() < kGroups ? part.marks[word] : 0u, place = part.before[word];
+  QUERN_ROLLED while (ballot(left != 0) != 0) {
+    f(left != 0, word * 32 + static_cast<i32>(trailing_zeros(left != 0 ? left : 1u)), left != 0 ? place : 0u);
+    left &= left - 1, ++place;
   }
-  sync_block();
-  each_listed_of_part(part, [&](i32 token, f32* at, u32) { settle(token, at, *at); });
 }
-// What the other blocks know of their chunks. Between barriers of the cluster.
-QUERN_DEVICE void learn_chunks(const Part& part, i32 chunks_each, bool sieves) {
-  QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
-    const i32 r = c / chunks_each;
-    if (r == part.rank) continue;
-    part.stats[c] = of_block(part.stats + c, r);
-    if (part.lists()) part.tops[c] = of_block(part.tops + c, r);
-    if (sieves) part.middles[c] = of_block(part.middles + c, r);
-  }
-  sync_block();
+// The chunk's listed tokens, of which the slice has the raw logits, become what is sampled from. The largest of this
+// lane's.
+QUERN_DEVICE f32 settle_listed(const Row& row, const Part& part, i32 c, const ChunkMasks& masks, bool* nan) {
+  f32 top = -infinity();
+  each_listed_in_chunk(part, c, [&](bool here, i32 local, u32 place) {
+    if (!here) return;
+    const u32 said = part.words[place], at = static_cast<u32>(local & 31);
+    const i32 count = static_cast<i32>(said & kSaidCount) + (row.counts ? row.counts[part.begin() + local] : 0);
+    const bool in_prompt = (said & kSaidPrompt) != 0 || (masks.prompt >> at & 1) != 0;
+    f32 x = penalise(row, part.slice[local], in_prompt, count) + part.biases[place];
+    if ((said & kSaidBanned) != 0 || (masks.allowed >> at & 1) == 0) x = -infinity();
+    *nan |= x != x;
+    part.slice[local] = x = fmax(x, -infinity());
+    top = fmax(top, x);
+  });
+  sync_warp();
+  return top;
 }
 
 // ---- A chunk: a warp's. Lane l has the vectors that place_in_chunk() says, in shared memory as it would in registers
@@ -217,35 +245,45 @@ QUERN_DEVICE void store_vector(f32* to, const Vector& v) {
   }
 }
 
-// Chunk c of the part: edits it and notes what there is to know of it. The listed tokens' logits stay raw and are left
-// out. True where there was a NaN.
-QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
+// Tells all blocks what there is to know of a chunk of this one's part: a barrier of this block makes it known here.
+QUERN_DEVICE void tell_chunk(const Part& part, i32 chunk, const Note& note) {
+  const i32 to = lane();
+  if (to == part.rank) {
+    part.notes[chunk] = note;
+  } else if (to < part.blocks) {
+    store_async(cluster_address(part.notes + chunk, static_cast<u32>(to)), note,
+                cluster_address(&part.desk->noted, static_cast<u32>(to)));
+  }
+}
+// Chunk c of the part: edits it and tells what there is to know of it.
+QUERN_DEVICE void take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
                              f32 scale, const ChunkMasks& masks) {
   const i32 chunk = part.first + c;
   f32* const slice = part.slice + c * kChunk;
-  const u32* const listed = part.lists() ? part.named.marks + c * kGroups : nullptr;
+  const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
   constexpr u32 kOfLane = (1u << kVector) - 1;
-  bool any_nan = false;
-  f32 max = -infinity(), sum = 0.0f;
+  bool nan = false;
+  f32 max = -infinity(), sum = 0.0f, top = -infinity(), middle = 0.0f;
+  if (listed) top = settle_listed(row, part, c, masks, &nan);
   constexpr int kAtOnce = 2;
   QUERN_ROLLED for (int first = 0; first < kLoads; first += kAtOnce) {
     QUERN_UNROLL for (int j = first; j < first + kAtOnce; ++j) {
       const i32 at = place_in_chunk(j);
       Vector v = load_vector(slice + at);
       if constexpr (kEdits) edit_vector(p, row, chunk * kChunk, j, masks, listed, v.x);
-      bool nan = false;
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) nan |= v.x[e] != v.x[e];
-      if (nan) {
+      bool here = false;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) here |= v.x[e] != v.x[e];
+      if (here) {
         QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = fmax(v.x[e], -infinity());
-        any_nan = true;
+        nan = true;
       }
-      if (kEdits || nan) {
-        const u32 raw = listed ? listed[at >> 5] >> (at & 31) & kOfLane : 0u;
-        if (raw == 0) {
+      if (kEdits || here) {
+        const u32 named = listed ? listed[at >> 5] >> (at & 31) & kOfLane : 0u;
+        if (named == 0) {
           store_vector(slice + at, v);
         } else {
           QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-            if ((raw >> e & 1) == 0) slice[at + e] = v.x[e];
+            if ((named >> e & 1) == 0) slice[at + e] = v.x[e];
           }
         }
       }
@@ -254,50 +292,72 @@ QUERN_DEVICE bool take_chunk(const SampleParams& p, const Row& row, const Part& 
   }
   const f32 own = max;
   max = warp_max(max);
+  top = kEdits ? warp_max(fmax(top, max)) : max;
   if (kFilters && sieves && max > -infinity()) {
     // Half way between the mean of the lanes' largest and the least of them. What weighs nothing does not count.
-    const f32 top = fmax(own, max - 41.0f * rcp_approx(scale));
-    const f32 middle = 0.5f * (warp_sum(top) * (1.0f / kWarp) + value_of(warp_min(key_of(top))));
-    if (lane() == 0) part.middles[chunk] = middle;
+    const f32 no_lower = fmax(own, max - 41.0f * rcp_approx(scale));
+    middle = 0.5f * (warp_sum(no_lower) * (1.0f / kWarp) + value_of(warp_min(key_of(no_lower))));
   }
   if (sums && max > -infinity()) {
     QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
       const i32 at = place_in_chunk(j);
       const Vector v = load_vector(slice + at);
-      const u32 raw = listed ? listed[at >> 5] >> (at & 31) : 0u;
+      const u32 named = listed ? listed[at >> 5] >> (at & 31) : 0u;
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        sum += share_in_chunk((raw >> e & 1) != 0 ? -infinity() : v.x[e], max, scale);
+        sum += share_in_chunk((named >> e & 1) != 0 ? -infinity() : v.x[e], max, scale);
       }
     }
     sum = warp_sum(sum);
   }
-  if (lane() == 0) {
-    part.stats[chunk] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
-    if (part.lists()) part.tops[chunk] = key_of(max);
-  }
-  return any_nan;
+  tell_chunk(part, chunk, {top, max, ballot(nan) != 0 ? -sum : sum, middle});
 }
 // The same of a chunk in registers, for kernels that neither edit nor keep.
-QUERN_DEVICE bool take_loaded_chunk(const Part& part, i32 c, bool sums, f32 scale, f32 (&x)[kEach]) {
+QUERN_DEVICE void take_loaded_chunk(const Part& part, i32 c, bool sums, f32 scale, f32 (&x)[kEach]) {
   const bool nan = take_nan_out(x);
   f32 max = x[0], sum = 0.0f;
   QUERN_UNROLL for (int i = 1; i < kEach; ++i) max = fmax(max, x[i]);
   max = warp_max(max);
   if (sums && max > -infinity()) sum = warp_sum(sum_of_shares(x, max, scale));
-  if (lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
-  return nan;
+  tell_chunk(part, part.first + c, {max, max, nan ? -sum : sum, 0.0f});
 }
 
 // ---- What the chunks come to, the same in every block
 struct RowSums {
   f32 max, scale;
+  f32 middle;  // of those of the chunks, the mean
+  bool nan;
   u64 of_chunks, of_listed;
   QUERN_DEVICE u64 total() const { return of_chunks + of_listed; }
 };
+// By each warp.
+QUERN_DEVICE void learn_row(const Part& part, bool sieves, RowSums* sums) {
+  f32 max = -infinity(), middle = 0.0f, number = 0.0f;
+  u32 nan = 0;
+  QUERN_FOUR_AT_ONCE for (i32 c = lane(); c < part.all; c += kWarp) {
+    const Note note = part.notes[c];
+    max = fmax(max, note.top), nan |= note.nan() ? 1u : 0u;
+    if (kFilters && note.max > -infinity()) middle += note.middle, number += 1.0f;
+  }
+  sums->max = value_of(warp_max(key_of(max)));
+  sums->nan = ballot(nan != 0) != 0;
+  if (kFilters && sieves) {
+    middle = warp_sum(middle), number = warp_sum(number);
+    sums->middle = fmin(middle * rcp_approx(fmax(number, 1.0f)), sums->max);
+  }
+}
 QUERN_DEVICE u64 weight_of_chunk(const Part& part, i32 chunk, f32 max, f32 inverse_temperature) {
-  const f32 top = f32_of(static_cast<u32>(part.stats[chunk])), sum = f32_of(static_cast<u32>(part.stats[chunk] >> 32));
-  if (!(top > -infinity())) return 0;
-  return static_cast<u64>(sum * exp_of_minus(at_most(distance(max, top, inverse_temperature), 128.0f)) * kUnits);
+  const Note note = part.notes[chunk];
+  if (!(note.max > -infinity())) return 0;
+  const f32 below = exp_of_minus(at_most(distance(max, note.max, inverse_temperature), 128.0f));
+  return static_cast<u64>(note.sum_of_shares() * below * kUnits);
+}
+// The sum of all, by a warp.
+QUERN_DEVICE u64 weight_of_chunks(const Part& part, f32 max, f32 inverse_temperature) {
+  u64 own = 0;
+  QUERN_TWO_AT_ONCE for (i32 c = lane(); c < part.all; c += kWarp) {
+    own += weight_of_chunk(part, c, max, inverse_temperature);
+  }
+  return warp_sum(own);
 }
 
 }  // namespace q
