@@ -119,8 +119,8 @@ QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool k
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.
-inline constexpr i32 kCandidates = 4096;     // that a block has room for,
-inline constexpr i32 kFewCandidates = 1600;  // and where there are lists, too
+inline constexpr i32 kCandidates = 6144;     // that a block has room for,
+inline constexpr i32 kFewCandidates = 4096;  // and where there are lists, too
 struct FilterRoom {
   i32 stats, work, marks, before, values, bytes;  // candidates come first
   i32 candidates, most_named;                     // how many
@@ -131,7 +131,9 @@ QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slot
   room.most_named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
   room.work = room.candidates * 8;
   // What is said of named tokens is done with before the search begins, and before chunks' weights are there.
-  const i32 search = kBinWords * 4 + 2 * kSegment * 8;
+  // The search has bins and lists there; the choice among candidates bins and their order.
+  const i32 bins = kBinWords * 4 + 2 * kSegment * 8, order = kSpots * 4 + room.candidates * 2;
+  const i32 search = bins > order ? bins : order;
   i32 work = search > chunks * 8 ? search : chunks * 8;
   work = work > room.most_named * 4 ? work : room.most_named * 4;
   room.stats = (room.work + work + 7) / 8 * 8;

@@ -310,7 +310,9 @@ template <class F>
 QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, f32* largest, F prepare) {
   const i32 chunks = row.logits ? part.chunks : 0;
   const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
-  if (begin < end) ask_for_chunk(p, row, (part.first + begin) * kChunk);
+  // While the row's parameters come the memory has these to bring.
+  constexpr i32 kAhead = 32 / kWarps;
+  QUERN_ROLLED for (i32 c = begin; c < end && c < begin + kAhead; ++c) ask_for_chunk(p, row, (part.first + c) * kChunk);
   prepare();
   const Plan& plan = part.desk->plan;  // read where it is needed: registers are scarce
   const Wanted& wanted = plan.wanted;

@@ -57,7 +57,9 @@ QUERN_DEVICE Wanted wanted_of(const SampleParams& p, const Part& part, const Req
     const u32 pairs = static_cast<u32>((part.chunks < kWarps ? part.chunks : kWarps) * (kWarp / 2));
     if (w.nth > pairs) w.nth = 0;
   } else if (r.alone) {
-    const Guess guess = guess_of_share(part, fmin(room * rcp_approx(vocab), 1.0f));
+    // More would take longer, and would be enough for few rows more.
+    constexpr f32 kMost = 3200.0f;
+    const Guess guess = guess_of_share(part, fmin(fmin(room, kMost) * rcp_approx(vocab), 1.0f));
     w.nth = guess.nth, w.loads = guess.loads;
   }
   if (r.settings.temperature != r.settings.temperature) w.none = true;
@@ -92,7 +94,6 @@ QUERN_DEVICE void settle_candidates(const SampleParams& p, const Row& row, const
       const u32 key = key_of(x);
       *top = key > *top ? key : *top;
     }
-    sync_block();  // before others are put behind them
   }
 }
 
@@ -265,20 +266,23 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
   const Settings& s = request.settings;
   const f32 scale = request.inverse_temperature * kLog2OfE;
   u32 top = request.late ? kDead : key_of(largest);
-  if (request.late) {
-    sync_block();  // all candidates are there
-    settle_candidates(p, row, part, &top);
-  }
   if (part.names() && row.logits) {
+    // A warp that has done with its chunks does not wait for the others.
     const Place bound = desk.bound;  // what is lower than the bound does not matter
+    const u32 said = request.late ? kEditedBit : 0u;
     nan |= settle_named(p, row, part.named, [&](i32 token, f32 x) {
       if (!(x > -infinity())) return;
       const u32 key = key_of(x);
       top = key > top ? key : top;
       if (wanted.none || place_of(x, token) < bound) return;
       const u32 at = atomic_add(&desk.held, 1u);
-      if (at < static_cast<u32>(part.most)) part.candidates[at] = to_candidate(x, token);
+      if (at < static_cast<u32>(part.most))
+        part.candidates[at] = to_candidate(x, static_cast<i32>(static_cast<u32>(token) | said));
     });
+  }
+  if (request.late) {
+    sync_block();  // all candidates are there
+    settle_candidates(p, row, part, &top);
   }
   top = warp_max(top);
   if (lane() == 0) atomic_max(&desk.top, top);

@@ -39,7 +39,6 @@ QUERN_DEVICE Choice pick(const SampleParams& p, const Part& part, const Held& he
   u64* const scratch = desk.scratch;
   u32* const ends = reinterpret_cast<u32*>(part.work);
   u16* const order = reinterpret_cast<u16*>(part.work + kSpots * 4);
-  static_assert(kSpots * 4 + kCandidates * 2 <= kBinWords * 4 + 2 * kSegment * 8);
   static_assert(kSpots == kOwnBins * kThreads && div_up(kCandidates, kThreads) <= kWarp);
   const bool counts = s.top_k > 0 && s.top_k < p.vocab;
   const Scope scope{sums.max, sums.scale, 0.0f, -infinity(), -infinity()};
