@@ -115,7 +115,8 @@ QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool k
   room.biases = room.words + named * 4;
   room.weights = (room.biases + named * 4 + 15) / 16 * 16;
   room.work = (room.weights + chunks * 8 + 15) / 16 * 16;
-  room.bytes = room.work + (filters ? kBinWordsKept * 4 + 32 * 8 + 2 * kSegment * 8 : 0);
+  // Bins, coarse ones, and what blocks tell of both, later lists.
+  room.bytes = room.work + (filters ? kBinWordsKept * 4 + 32 * 8 + 3 * kClusterBlocks * 32 * 8 : 0);
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.

@@ -93,22 +93,24 @@ bool streams(const Problem& problem, std::int64_t sm_count) {
 int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
   const q::SampleParams& p = problem.params;
   if (!limits.tensor_maps || problem.rare) return 0;
-  const bool streams = problem.shape.streams;
+  const bool streams = problem.shape.streams, keeps = problem.shape.edits || problem.shape.filters;
   const auto fits = [&](int blocks, std::uint32_t bytes) { return room_of(problem, blocks) + kDeskBytes <= bytes; };
   // The emulation on the host runs clusters of 64 warps.
   const bool host = limits.target.family() == jit::Family::host;
   int most = std::min<int>(q::kClusterBlocks, p.chunks);
-  if (host) most = std::min(most, 64 * 32 / (streams ? kStreamThreads : kKeptThreads));
+  if (host) most = std::min(most, 64 * 32 / (streams ? kThreads : kKeptThreads));
   if (problem.bounded) most = std::min(most, problem.sms);
   // The bound of what may stay is told by a chunk of each warp.
-  constexpr int kWarps = kStreamThreads / 32;
+  constexpr int kWarps = kThreads / 32;
   int best = 0;
   double least = 0;
   for (int blocks = 1; blocks <= most; ++blocks) {
     if (!fits(blocks, limits.shared_per_block)) continue;
     if (best != 0 && streams && p.chunks / blocks < kWarps) break;
     int on_each = 1;
-    while (on_each < (streams ? kStreamBlocksPerSm : 1) &&
+    while (on_each < (streams ? kStreamBlocksPerSm
+                      : keeps ? 1
+                              : 2) &&
            fits(blocks, limits.shared_per_sm / static_cast<std::uint32_t>(on_each + 1) - 1024))
       ++on_each;
     const int own = (p.chunks + blocks - 1) / blocks;
@@ -116,7 +118,7 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
     if (streams) {
       // In microseconds: what a row takes beside its chunks; a chunk at the memory's speed, shared by the blocks of a
       // multiprocessor, or at that of a block alone.
-      constexpr double kFixed = 14, kShared = 0.125, kAlone = 0.16;
+      constexpr double kFixed = 14, kShared = 0.125, kAlone = 0.21;
       const int there = std::max(problem.sms * on_each / blocks, 1);
       const double rounds = std::ceil(static_cast<double>(p.count) / there);
       const int busy = static_cast<int>(
@@ -197,7 +199,12 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
       static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
   launch.block[0] = static_cast<std::uint32_t>(threads_of(problem->shape));
   if (problem->blocks != 0) {
-    const int most = std::max(problem->sms * (problem->shape.streams ? kStreamBlocksPerSm : 1) / p.blocks, 1),
+    const int most = std::max(problem->sms *
+                                  (problem->shape.streams                   ? kStreamBlocksPerSm
+                                   : threads_of(problem->shape) == kThreads ? 2
+                                                                            : 1) /
+                                  p.blocks,
+                              1),
               clusters = problem->bounded ? std::min(p.count, most) : p.count;
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);

@@ -18,7 +18,6 @@ struct Shape {
 
 inline constexpr int kThreads = 256;
 inline constexpr int kKeptThreads = 512;           // where a cluster keeps a row,
-inline constexpr int kStreamThreads = 256;         // and where rows stream by
 inline constexpr int kBlocksPerSm = 3;             // resident at once
 inline constexpr int kStreamBlocksPerSm = 2;       // the same where rows stream by
 inline constexpr std::uint32_t kDeskBytes = 5120;  // more than a cluster's blocks have in static shared memory

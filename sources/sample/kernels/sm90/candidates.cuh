@@ -208,8 +208,9 @@ QUERN_CALLED Gate keep_ties(Row row, Keep keep, Chunk chunk, i32 begin, Gate gat
   QUERN_ROLLED for (i32 i = 0; i < kEach; ++i) {
     const i32 at_place = place_in_chunk(i / kVector) + i % kVector, token = begin + at_place;
     f32 x = chunk.x[i];
-    if (keep.late && x >= gate.from) x = is_marked(keep.marks, at_place) ? -infinity() : edit(row, token, x);
-    const u64 all = ballot(x >= gate.from);
+    const bool later = keep.late && x >= gate.from && is_marked(keep.marks, at_place);
+    if (keep.late && x >= gate.from && !later) x = edit(row, token, x);
+    const u64 all = ballot(x >= gate.from), counted = ballot(x >= gate.from && !later);
     const u32 number = static_cast<u32>(popcount(all));
     if (number != 0) {
       u32 at = 0;
@@ -217,8 +218,8 @@ QUERN_CALLED Gate keep_ties(Row row, Keep keep, Chunk chunk, i32 begin, Gate gat
       at = shuffle(at, 0) + static_cast<u32>(popcount(all & ((u64{1} << lane()) - 1)));
       if (x >= gate.from && at < keep.most)
         keep.candidates[at] =
-            to_candidate(x, keep.late ? static_cast<i32>(static_cast<u32>(token) | kEditedBit) : token);
-      gate.kept += number;
+            to_candidate(x, keep.late && !later ? static_cast<i32>(static_cast<u32>(token) | kEditedBit) : token);
+      gate.kept += static_cast<u32>(popcount(counted));
     }
     if (i % kVector == kVector - 1 && !gate.strict && gate.kept >= enough)
       gate.strict = true, gate.from = value_of(key_of(gate.from) + 1);
@@ -283,11 +284,15 @@ QUERN_DEVICE void keep_chunk(const SampleParams& p, const Row& row, const Part& 
   }
 }
 
-// What stream_part() makes of a chunk with a NaN or an infinity in it, or with nothing. What is named is passed over.
-QUERN_CALLED f32 weigh_odd_chunk(const u32* marks, Chunk chunk, f32 max, f32 scale, bool weigh, bool* nan) {
-  QUERN_ROLLED for (i32 i = 0; i < kEach; ++i) {
-    const bool out = is_marked(marks, place_in_chunk(i / kVector) + i % kVector);
-    if (chunk.x[i] != chunk.x[i] && out) chunk.x[i] = -infinity();
+// What stream_part() makes of a chunk with a NaN or an infinity in it, or with nothing; `local`: its place in the part.
+// What is banned is passed over.
+QUERN_CALLED f32 weigh_odd_chunk(Named named, Chunk chunk, i32 local, f32 max, f32 scale, bool weigh, bool* nan) {
+  if constexpr (kEdits) {
+    QUERN_ROLLED for (i32 i = 0; i < kEach; ++i) {
+      const i32 at = local + place_in_chunk(i / kVector) + i % kVector;
+      if (chunk.x[i] == chunk.x[i] || !named.marks || (named.bits_at(at) & 1) == 0) continue;
+      if ((named.words[named.rank_of(at)] & kBannedBit) != 0) chunk.x[i] = -infinity();
+    }
   }
   *nan = take_nan_out(chunk.x);
   return weigh && max > -infinity() ? warp_sum(sum_of_shares(chunk.x, max, scale)) : 0.0f;
@@ -310,9 +315,7 @@ template <class F>
 QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, f32* largest, F prepare) {
   const i32 chunks = row.logits ? part.chunks : 0;
   const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
-  // While the row's parameters come the memory has these to bring.
-  constexpr i32 kAhead = 32 / kWarps;
-  QUERN_ROLLED for (i32 c = begin; c < end && c < begin + kAhead; ++c) ask_for_chunk(p, row, (part.first + c) * kChunk);
+  if (begin < end) ask_for_chunk(p, row, (part.first + begin) * kChunk);
   prepare();
   const Plan& plan = part.desk->plan;  // read where it is needed: registers are scarce
   const Wanted& wanted = plan.wanted;
@@ -357,7 +360,9 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
       Chunk chunk;
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) chunk.x[i] = x[i];
       bool nan;
-      sum = weigh_odd_chunk(keep_of(part, first, false).marks, chunk, max, plan.scale, plan.weigh, &nan);
+      Named named = part.named;
+      if (!part.names()) named.marks = nullptr;
+      sum = weigh_odd_chunk(named, chunk, c * kChunk, max, plan.scale, plan.weigh, &nan);
       any_nan |= nan;
     }
     if (plan.weigh && lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);

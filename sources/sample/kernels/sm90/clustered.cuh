@@ -59,9 +59,11 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   }
   const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
   const bool alone = filters && settings.temperature != 0.0f && settings.is_top_p_alone(p.vocab);
+  // A bound is asked for that few tokens reach.
+  const bool sieves = alone || (filters && (settings.top_k > p.chunks || (p.joint && settings.top_k > 0)));
   const bool weigh = p.sums == Sums::all || draws || alone;
   const f32 inverse_temperature = inverse_of(settings.temperature);
-  RowSums sums{-infinity(), inverse_temperature * kLog2OfE, 0.0f, false, 0, 0};
+  RowSums sums{-infinity(), inverse_temperature * kLog2OfE, -infinity(), false, 0, 0};
   // Masks come a chunk ahead.
   ChunkMasks masks{};
   if (kEdits && warp() < chunks) masks = load_masks(row, (part.first + warp()) * kChunk, p.vocab);
@@ -79,7 +81,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
       const ChunkMasks own = masks;
       if (kEdits && c + kWarps < chunks) masks = load_masks(row, (part.first + c + kWarps) * kChunk, p.vocab);
       widen_chunk(p, row, part, c);
-      take_chunk(p, row, part, c, weigh, alone, sums.scale, own);
+      take_chunk(p, row, part, c, weigh, sieves, sums.scale, own);
     } else {
       f32 x[kEach];
       load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
@@ -96,7 +98,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   if (status != 0) {
     release();
   } else {
-    learn_row(part, alone, &sums);
+    learn_row(part, sieves, &sums);
     if (sums.nan) status |= static_cast<u32>(kNan);
     if (!(sums.max > -infinity())) {
       status |= kEmpty;

@@ -28,8 +28,8 @@ QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const R
   if (greedy) r.settings.top_k = 1, r.settings.top_p = 1.0f, r.settings.min_p = 0.0f;
   // Nothing becomes larger, and no more is asked than which are the largest. A mask that few pass would keep most of
   // what reaches the bound from being of use.
-  r.late = kEdits && !r.weigh && !(r.settings.min_p > 0.0f) && !row.allowed && row.repetition >= 1.0f &&
-           (!row.counts || (row.presence >= 0.0f && row.frequency >= 0.0f));
+  r.late = kEdits && !r.weigh && !(r.settings.min_p > 0.0f) && !row.allowed && !p.bias_offsets &&
+           row.repetition >= 1.0f && row.presence >= 0.0f && row.frequency >= 0.0f;
   return r;
 }
 // How far below the largest logit what min_p leaves may lie: <= 0.
@@ -89,7 +89,7 @@ QUERN_DEVICE void settle_candidates(const SampleParams& p, const Row& row, const
       const i32 token = static_cast<i32>(static_cast<u32>(token_of_candidate(candidate)) & ~kEditedBit);
       const bool out = is_marked(part.names() ? part.named.marks : nullptr, token - part.named.begin);
       f32 x = value_of_candidate(candidate);
-      if (token == token_of_candidate(candidate)) x = out ? -infinity() : edit(row, token, x);
+      if (token == token_of_candidate(candidate)) x = out ? edit_named(row, part.named, token, x) : edit(row, token, x);
       part.candidates[i] = to_candidate(x, token);
       const u32 key = key_of(x);
       *top = key > *top ? key : *top;
@@ -266,18 +266,15 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
   const Settings& s = request.settings;
   const f32 scale = request.inverse_temperature * kLog2OfE;
   u32 top = request.late ? kDead : key_of(largest);
-  if (part.names() && row.logits) {
-    // A warp that has done with its chunks does not wait for the others.
+  if (part.names() && !request.late && row.logits) {
     const Place bound = desk.bound;  // what is lower than the bound does not matter
-    const u32 said = request.late ? kEditedBit : 0u;
     nan |= settle_named(p, row, part.named, [&](i32 token, f32 x) {
       if (!(x > -infinity())) return;
       const u32 key = key_of(x);
       top = key > top ? key : top;
       if (wanted.none || place_of(x, token) < bound) return;
       const u32 at = atomic_add(&desk.held, 1u);
-      if (at < static_cast<u32>(part.most))
-        part.candidates[at] = to_candidate(x, static_cast<i32>(static_cast<u32>(token) | said));
+      if (at < static_cast<u32>(part.most)) part.candidates[at] = to_candidate(x, token);
     });
   }
   if (request.late) {
@@ -348,6 +345,10 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
       source = {&p, &row, true, part.blocks, 0};
       sums.max = of_block(&desk.max, 0), sums.total = of_block(&desk.total, 0);
       if (request.late) {
+        if (part.names() && row.logits) {
+          name_part(p, i, desk.scratch, &part.named);
+          settle_named(p, row, part.named, [](i32, f32) {});
+        }
         find_largest(source, part);
         sums.max = largest_of_row(part);
         if (!(sums.max > -infinity())) {

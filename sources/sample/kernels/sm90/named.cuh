@@ -86,6 +86,15 @@ QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* n
   sync_block();
 }
 
+// The logit x of a named token, as edited but for a bias.
+QUERN_DEVICE f32 edit_named(const Row& row, const Named& named, i32 token, f32 x) {
+  const u32 said = named.words[named.rank_of(token - named.begin)];
+  const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
+  x = penalise(row, x, in_prompt, static_cast<i32>(said & kCountBits) + (row.counts ? row.counts[token] : 0));
+  if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
+  return fmax(x, -infinity());
+}
+
 // Reads the named tokens' logits, makes them what is sampled from, and f(token, value) of each. True where one was NaN.
 template <class F>
 QUERN_DEVICE bool settle_named(const SampleParams& p, const Row& row, const Named& named, F f) {

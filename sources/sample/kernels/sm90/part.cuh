@@ -11,17 +11,6 @@ namespace q {
 inline constexpr bool kKeeps = kFilters || kEdits;  // the logits; else the few that are needed are read again
 inline constexpr i32 kWarps = kThreads / kWarp;
 
-// What bins tell (choose.cuh).
-struct Found {
-  bool reaches;
-  i32 step;         // a share that takes nothing away becomes a draw
-  u32 last;         // the bin that what is wanted ends in
-  u32 from, to;     // those that a draw may end in
-  u64 before_last;  // what comes before the one,
-  u64 before_draw;  // and before the others
-  u64 wanted, total;
-};
-
 // What is known of a chunk.
 struct alignas(16) Note {
   f32 top;     // its largest logit
@@ -41,7 +30,6 @@ struct Desk {
   u64 listed_total, race, first, last;  // this block's own, which the others read
   alignas(8) u32 listed[2];             // tokens on the list, beyond its end, too
   u32 used;                             // places for what lists say
-  Found found;
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -58,7 +46,7 @@ struct Part {
   f32* biases;   // and the sums of their biases
   u64* weights;  // [all] of chunks
   u8* work;      // histograms and lists
-  bool has_lists;
+  bool has_lists, biased;
   Desk* desk;
 
   QUERN_DEVICE bool lists() const { return kEdits && has_lists; }
@@ -91,7 +79,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.biases = reinterpret_cast<f32*>(shared + room.biases);
   part.weights = reinterpret_cast<u64*>(shared + room.weights);
   part.work = shared + room.work;
-  part.has_lists = p.slots != 0;
+  part.has_lists = p.slots != 0, part.biased = p.bias_offsets != nullptr;
   part.desk = desk;
   return part;
 }
@@ -115,45 +103,93 @@ QUERN_DEVICE void release() {
 // A word of what lists say of a token: how often the output has it, and two bits.
 inline constexpr u32 kSaidPrompt = 1u << 30, kSaidBanned = 1u << 31, kSaidCount = kSaidPrompt - 1;
 
+// The entries of a row's lists, one list after the other.
+struct Entries {
+  const SampleParams& p;
+  i64 row;
+  i32 ends[3];     // of prompt, output and banned
+  i32 lengths[2];  // of the first two
+  i32 biases, all;
+
+  QUERN_DEVICE Entries(const SampleParams& params, i32 i) : p(params), row(i) {
+    const Biases own = biases_of(p, i);
+    ends[0] = p.prompt.tokens ? p.prompt.most : 0;
+    ends[1] = ends[0] + (p.output.tokens ? p.output.most : 0);
+    ends[2] = ends[1] + (p.banned.tokens ? p.banned.most : 0);
+    lengths[0] = ends[0] != 0 && p.prompt.lengths ? p.prompt.lengths[i] : p.prompt.most;
+    lengths[1] = ends[1] != ends[0] && p.output.lengths ? p.output.lengths[i] : p.output.most;
+    biases = own.begin, all = ends[2] + (own.end - own.begin);
+  }
+  QUERN_DEVICE From from(i32 e) const {
+    return e < ends[0] ? From::prompt : e < ends[1] ? From::output : e < ends[2] ? From::banned : From::bias;
+  }
+  QUERN_DEVICE i32 bias_of(i32 e) const { return biases + e - ends[2]; }
+  // The entry's token; -1: there is none. Lists have something to load beyond their length, too, so that it need not be
+  // known before.
+  QUERN_DEVICE i32 load(i32 e) const {
+    const i32* at = p.bias_ids + bias_of(e);
+    i32 left = 1;
+    if (e < ends[0]) {
+      at = p.prompt.tokens + row * p.prompt.stride + e, left = lengths[0] - e;
+    } else if (e < ends[1]) {
+      at = p.output.tokens + row * p.output.stride + (e - ends[0]), left = lengths[1] - (e - ends[0]);
+    } else if (e < ends[2]) {
+      at = p.banned.tokens + row * p.banned.stride + (e - ends[1]);
+    }
+    const i32 token = e < all ? *at : -1;
+    return left > 0 && token < p.vocab ? token : -1;
+  }
+};
 // Marks those of the part's tokens that lists name, gives each a place and gathers there what they say of it. All
 // threads; ends with a barrier.
 QUERN_DEVICE void name_listed(const SampleParams& p, i32 i, const Part& part) {
+  // Each thread holds a few entries; those beyond are read twice.
+  constexpr int kHeld = 2048 / kThreads;
+  const Entries entries(p, i);
+  i32 held[kHeld];
+  QUERN_UNROLL for (int j = 0; j < kHeld; ++j) held[j] = entries.load(j * kThreads + thread_index());
   const i32 most = p.slots / 2 < part.length() ? p.slots / 2 : part.length();
   bins_zero<kThreads>(part.marks, part.chunks * kGroups);
-  QUERN_ROLLED for (i32 at = thread_index(); at < most; at += kThreads) part.words[at] = 0, part.biases[at] = 0.0f;
+  bins_zero<kThreads>(part.words, most);
+  if (p.bias_offsets) bins_zero<kThreads>(part.biases, most);
   if (thread_index() == 0) part.desk->used = 0;
   sync_block();
-  QUERN_ROLLED for (int turn = 0; turn < 2; ++turn) {
-    each_edited(p, i, [&](i32 token, From from, i32 at) {
-      if (!part.owns(token)) return;
-      const i32 local = token - part.begin();
-      const u32 bit = 1u << (local & 31);
-      u32* const mark = part.marks + (local >> 5);
-      if (turn == 0) {
-        atomic_or(mark, bit);
-        return;
-      }
-      const u32 place = part.before[local >> 5] + static_cast<u32>(popcount(*mark & (bit - 1)));
-      if (from == From::bias) {
-        atomic_add(part.biases + place, p.bias_values[at]);
-      } else if (from == From::output) {
-        atomic_add(part.words + place, 1u);
-      } else {
-        atomic_or(part.words + place, from == From::prompt ? kSaidPrompt : kSaidBanned);
-      }
-    });
-    sync_block();
-    if (turn != 0) break;
-    QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
-      const i32 word = c * kGroups + lane();
-      const u32 own = lane() < kGroups ? static_cast<u32>(popcount(part.marks[word])) : 0u, through = warp_scan(own);
-      u32 base = 0;
-      if (lane() == kWarp - 1) base = atomic_add(&part.desk->used, through);
-      base = shuffle(base, kWarp - 1);
-      if (lane() < kGroups) part.before[word] = static_cast<u16>(base + through - own);
-    }
-    sync_block();
+  const auto mark = [&](i32 token) {
+    if (part.owns(token)) atomic_or(part.marks + ((token - part.begin()) >> 5), 1u << (token & 31));
+  };
+  QUERN_UNROLL for (int j = 0; j < kHeld; ++j) mark(held[j]);
+  QUERN_ROLLED for (i32 e = kHeld * kThreads + thread_index(); e < entries.all; e += kThreads) mark(entries.load(e));
+  sync_block();
+  QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
+    const i32 word = c * kGroups + lane();
+    const u32 own = lane() < kGroups ? static_cast<u32>(popcount(part.marks[word])) : 0u, through = warp_scan(own);
+    u32 base = 0;
+    if (lane() == kWarp - 1) base = atomic_add(&part.desk->used, through);
+    base = shuffle(base, kWarp - 1);
+    if (lane() < kGroups) part.before[word] = static_cast<u16>(base + through - own);
   }
+  sync_block();
+  const auto gather = [&](i32 token, i32 e) {
+    if (!part.owns(token)) return;
+    const i32 local = token - part.begin();
+    const u32 below = part.marks[local >> 5] & ((1u << (local & 31)) - 1);
+    const u32 place = part.before[local >> 5] + static_cast<u32>(popcount(below));
+    const From from = entries.from(e);
+    if (from == From::output) {
+      atomic_add(part.words + place, 1u);
+    } else if (from == From::bias) {
+      atomic_add(part.biases + place, p.bias_values[entries.bias_of(e)]);
+    } else {
+      atomic_or(part.words + place, from == From::prompt ? kSaidPrompt : kSaidBanned);
+    }
+  };
+  QUERN_ROLLED for (i32 e = thread_index(); e < entries.all; e += kThreads) {
+    const i32 own = held[0];
+    // They move up, so that each is in a register.
+    QUERN_UNROLL for (int j = 1; j < kHeld; ++j) held[j - 1] = held[j];
+    gather(e < kHeld * kThreads ? own : entries.load(e), e);
+  }
+  sync_block();
 }
 
 // f(whether this lane has a token, its place in the part, the place of what is said of it) for the tokens of chunk c
@@ -176,7 +212,8 @@ QUERN_DEVICE f32 settle_listed(const Row& row, const Part& part, i32 c, const Ch
     const u32 said = part.words[place], at = static_cast<u32>(local & 31);
     const i32 count = static_cast<i32>(said & kSaidCount) + (row.counts ? row.counts[part.begin() + local] : 0);
     const bool in_prompt = (said & kSaidPrompt) != 0 || (masks.prompt >> at & 1) != 0;
-    f32 x = penalise(row, part.slice[local], in_prompt, count) + part.biases[place];
+    f32 x = penalise(row, part.slice[local], in_prompt, count);
+    if (part.biased) x += part.biases[place];
     if ((said & kSaidBanned) != 0 || (masks.allowed >> at & 1) == 0) x = -infinity();
     *nan |= x != x;
     part.slice[local] = x = fmax(x, -infinity());
@@ -255,6 +292,23 @@ QUERN_DEVICE void tell_chunk(const Part& part, i32 chunk, const Note& note) {
                 cluster_address(&part.desk->noted, static_cast<u32>(to)));
   }
 }
+// Of a chunk's masks, and of the bits of what lists name, a word a lane.
+struct ChunkWords {
+  u32 outside, repeated, listed;
+};
+// Where the output is counted for each token: all of the chunk's edits. What is listed stays as it is.
+QUERN_DEVICE void edit_by_counts(const SampleParams& p, const Row& row, i32 chunk, const ChunkMasks& masks,
+                                 const u32* listed, f32* slice) {
+  QUERN_ROLLED for (int j = 0; j < kLoads; ++j) {
+    const i32 at = place_in_chunk(j);
+    const Vector raw = load_vector(slice + at);
+    Vector v = raw;
+    edit_vector(p, row, chunk * kChunk, j, masks, nullptr, v.x);
+    const u32 named = listed ? listed[at >> 5] >> (at & 31) : 0u;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = (named >> e & 1) != 0 ? raw.x[e] : v.x[e];
+    store_vector(slice + at, v);
+  }
+}
 // Chunk c of the part: edits it and tells what there is to know of it.
 QUERN_DEVICE void take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
                              f32 scale, const ChunkMasks& masks) {
@@ -264,35 +318,51 @@ QUERN_DEVICE void take_chunk(const SampleParams& p, const Row& row, const Part& 
   constexpr u32 kOfLane = (1u << kVector) - 1;
   bool nan = false;
   f32 max = -infinity(), sum = 0.0f, top = -infinity(), middle = 0.0f;
-  if (listed) top = settle_listed(row, part, c, masks, &nan);
-  constexpr int kAtOnce = 2;
-  QUERN_ROLLED for (int first = 0; first < kLoads; first += kAtOnce) {
-    QUERN_UNROLL for (int j = first; j < first + kAtOnce; ++j) {
-      const i32 at = place_in_chunk(j);
-      Vector v = load_vector(slice + at);
-      if constexpr (kEdits) edit_vector(p, row, chunk * kChunk, j, masks, listed, v.x);
-      bool here = false;
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) here |= v.x[e] != v.x[e];
-      if (here) {
-        QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = fmax(v.x[e], -infinity());
-        nan = true;
-      }
-      if (kEdits || here) {
-        const u32 named = listed ? listed[at >> 5] >> (at & 31) & kOfLane : 0u;
-        if (named == 0) {
-          store_vector(slice + at, v);
-        } else {
-          QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-            if ((named >> e & 1) == 0) slice[at + e] = v.x[e];
-          }
+  ChunkWords words{};
+  if constexpr (kEdits) {
+    if (listed) top = settle_listed(row, part, c, masks, &nan);
+    if (row.counts) {
+      edit_by_counts(p, row, chunk, masks, listed, slice);
+    } else {
+      words.outside = ~masks.allowed, words.repeated = masks.prompt;
+    }
+    if (listed && lane() < kGroups) words.listed = listed[lane()];
+  }
+  QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
+    const i32 at = place_in_chunk(j);
+    Vector v = load_vector(slice + at);
+    u32 named = 0;
+    bool changed = false;
+    if constexpr (kEdits) {
+      const i32 word = at >> 5, shift = at & 31;
+      const u32 repeated = shuffle(words.repeated, word) >> shift & kOfLane,
+                outside = shuffle(words.outside, word) >> shift & kOfLane;
+      named = shuffle(words.listed, word) >> shift & kOfLane;
+      if ((repeated & ~named) != 0) {
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+          const f32 its = repeat(row, v.x[e]);
+          v.x[e] = ((repeated & ~named) >> e & 1) != 0 ? its : v.x[e];
         }
       }
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
+      if ((outside & ~named) != 0) {
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+          v.x[e] = ((outside & ~named) >> e & 1) != 0 ? -infinity() : v.x[e];
+        }
+      }
+      changed = ((repeated | outside) & ~named) != 0;
     }
+    bool here = false;
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) here |= v.x[e] != v.x[e];
+    if (here) {
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = fmax(v.x[e], -infinity());
+      nan = true;
+    }
+    if (changed || here) store_vector(slice + at, v);
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, (named >> e & 1) != 0 ? -infinity() : v.x[e]);
   }
   const f32 own = max;
-  max = warp_max(max);
-  top = kEdits ? warp_max(fmax(top, max)) : max;
+  max = value_of(warp_max(key_of(max)));
+  top = kEdits && listed ? value_of(warp_max(key_of(fmax(top, max)))) : max;
   if (kFilters && sieves && max > -infinity()) {
     // Half way between the mean of the lanes' largest and the least of them. What weighs nothing does not count.
     const f32 no_lower = fmax(own, max - 41.0f * rcp_approx(scale));
@@ -324,7 +394,7 @@ QUERN_DEVICE void take_loaded_chunk(const Part& part, i32 c, bool sums, f32 scal
 // ---- What the chunks come to, the same in every block
 struct RowSums {
   f32 max, scale;
-  f32 middle;  // of those of the chunks, the mean
+  f32 middle;  // of those of the chunks, the mean; -inf: not known
   bool nan;
   u64 of_chunks, of_listed;
   QUERN_DEVICE u64 total() const { return of_chunks + of_listed; }

@@ -117,13 +117,30 @@ QUERN_DEVICE void each_above(const Part& part, f32 least, F f) {
   }
 }
 
-// ---- Which bins are looked into, by one warp
-// The sums of the row's blocks at place `at`.
-QUERN_DEVICE u64 sum_of_blocks(const Part& part, const u64* at) {
-  u64 sum = 0;
-  each_block(part, at, [&](i32, u64 its) { sum += its; });
-  return sum;
+// The part's tokens from `least` on into bins of the scope, by what they weigh or by their number.
+QUERN_DEVICE void bin_part(const Part& part, const Scope& scope, f32 least, bool by_count) {
+  const Bins bins = Bins::of(part);
+  bool first = true, crowded = false;
+  each_above(part, least, [&](bool here, f32 x, i32) {
+    const f32 exponent = scope.exponent(x);
+    const u32 bin = scope.bin_at(exponent);
+    const u64 amount = !here ? u64{0} : by_count ? u64{1} : to_units(exp2(exponent));
+    // The first tokens tell for all of them.
+    if (first) {
+      const u64 all = ballot(here);
+      const u32 its = shuffle(bin, static_cast<int>(trailing_zeros(all)));
+      crowded = popcount(ballot(here && bin == its)) >= 6, first = false;
+    }
+    if (crowded) {
+      bins.add_warp(bin, amount);
+    } else {
+      bins.add(bin, amount);
+    }
+    return true;
+  });
 }
+
+// ---- Which bins are looked into: by each warp, all the same
 // 32 numbers, one a lane, and what they sum up to from a beginning on; 0 in further lanes.
 struct Line {
   u64 own, through;
@@ -134,11 +151,15 @@ struct Line {
     return reach == 0 ? static_cast<u32>(kFine) : static_cast<u32>(trailing_zeros(reach));
   }
   QUERN_DEVICE u64 before(u32 at) const { return shuffle(through - own, static_cast<int>(at)); }
+  QUERN_DEVICE u64 total() const { return shuffle(through, kFine - 1); }
 };
-// The sums of the fine bins of a coarse one, of all blocks.
-QUERN_DEVICE u64 sum_of_fine(const Part& part, u32 coarse) {
-  const u64 own = sum_of_blocks(part, Bins::of(part).sums() + coarse * kFine + (lane() < kFine ? lane() : 0));
-  return lane() < kFine ? own : u64{0};
+// The sums of this lane's number over the blocks, of which each has told its own.
+QUERN_DEVICE u64 sum_of_told(const Part& part, const u64* told) {
+  u64 sum = 0;
+  if (lane() < kFine) {
+    QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) sum += told[r * kFine + lane()];
+  }
+  return sum;
 }
 
 // ---- What has been listed
