@@ -238,6 +238,12 @@ QUERN_DEVICE void find_largest(const Source& source, const Part& part) {
   sync_blocks(part.blocks);
 }
 
+// Compiled once: where edits wait and the row is searched as a whole, what is said of named tokens is gone.
+QUERN_CALLED Named name_tokens(const SampleParams& p, i32 i, u64* scratch, Named named) {
+  name_part(p, i, scratch, &named);
+  return named;
+}
+
 QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, i32 i) {
   Desk& desk = *part.desk;
   const Row row = row_of_call(p, i);
@@ -252,7 +258,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
       *asked = request;
     }
     if (part.names()) {
-      name_part(p, i, desk.scratch, &part.named);
+      part.named = name_tokens(p, i, desk.scratch, part.named);
       if (thread_index() == 0) desk.named = part.named.count;
     }
     sync_block();
@@ -346,8 +352,12 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
       sums.max = of_block(&desk.max, 0), sums.total = of_block(&desk.total, 0);
       if (request.late) {
         if (part.names() && row.logits) {
-          name_part(p, i, desk.scratch, &part.named);
-          settle_named(p, row, part.named, [](i32, f32) {});
+          part.named = name_tokens(p, i, desk.scratch, part.named);
+          QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
+            const i32 token = part.named.token_of(r);
+            part.named.values[r] = edit_named(row, part.named, token, to_f32(row.logits[token]));
+          }
+          sync_block();
         }
         find_largest(source, part);
         sums.max = largest_of_row(part);
