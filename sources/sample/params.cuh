@@ -120,23 +120,27 @@ QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool k
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.
-inline constexpr i32 kCandidates = 4096;     // that a block has room for,
-inline constexpr i32 kFewCandidates = 1792;  // and where there are lists, too
+inline constexpr i32 kCandidates = 6144;     // that a block has room for,
+inline constexpr i32 kFewCandidates = 4096;  // and where there are lists, too
 struct FilterRoom {
-  i32 stats, work, marks, before, named, values, bytes;  // candidates come first
-  i32 candidates, most_named;                            // how many
+  i32 stats, work, marks, before, values, bytes;  // candidates come first
+  i32 candidates, most_named;                     // how many
 };
 QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slots) {
   FilterRoom room{};
   room.candidates = slots != 0 ? kFewCandidates : kCandidates;
   room.most_named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
   room.work = room.candidates * 8;
-  const i32 search = kBinWords * 4 + 2 * kSegment * 8;
-  room.stats = room.work + (search > chunks * 8 ? search : chunks * 8);
+  // What is said of named tokens is done with before the search begins, and before chunks' weights are there.
+  // The search has bins and lists there; the choice among candidates bins and their order.
+  const i32 bins = kBinWords * 4 + 2 * kSegment * 8, order = kSpots * 4 + room.candidates * 2;
+  const i32 search = bins > order ? bins : order;
+  i32 work = search > chunks * 8 ? search : chunks * 8;
+  work = work > room.most_named * 4 ? work : room.most_named * 4;
+  room.stats = (room.work + work + 7) / 8 * 8;
   room.marks = (room.stats + chunks * 8 + 15) / 16 * 16;
   room.before = room.marks + (slots != 0 ? own * kGroups * 4 : 0);
-  room.named = room.before + (slots != 0 ? own * kGroups : 0);
-  room.values = room.named + room.most_named * 4;
+  room.values = room.before + (slots != 0 ? (own * kGroups + 3) / 4 * 4 : 0);
   room.bytes = room.values + room.most_named * 4;
   return room;
 }

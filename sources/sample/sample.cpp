@@ -108,7 +108,7 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
     if (!fits(blocks, limits.shared_per_block)) continue;
     if (best != 0 && streams && p.chunks / blocks < kWarps) break;
     int on_each = 1;
-    while (on_each < (streams ? kFilterBlocksPerSm
+    while (on_each < (streams ? kStreamBlocksPerSm
                       : keeps ? 1
                               : 2) &&
            fits(blocks, limits.shared_per_sm / static_cast<std::uint32_t>(on_each + 1) - 1024))
@@ -118,7 +118,7 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
     if (streams) {
       // In microseconds: what a row takes beside its chunks; a chunk at the memory's speed, shared by the blocks of a
       // multiprocessor, or at that of a block alone.
-      constexpr double kFixed = 5, kShared = 0.125, kAlone = 0.21;
+      constexpr double kFixed = 14, kShared = 0.125, kAlone = 0.21;
       const int there = std::max(problem.sms * on_each / blocks, 1);
       const double rounds = std::ceil(static_cast<double>(p.count) / there);
       const int busy = static_cast<int>(
@@ -151,7 +151,7 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
   unit.source = embedded(!shape.clusters ? "sample/kernels/sample.cuh"
                          : shape.streams ? "sample/kernels/sm90/filtered.cuh"
                                          : "sample/kernels/sm90/clustered.cuh");
-  if (shape.streams) unit.constants.push_back({"BLOCKS", std::to_string(kFilterBlocksPerSm)});
+  if (shape.streams) unit.constants.push_back({"BLOCKS", std::to_string(kStreamBlocksPerSm)});
   unit.headers = device_headers(unit.target);
   const std::uint32_t most = jit::limits_of(target).shared_per_block;
   unit.max_shared_bytes = shape.clusters ? most - kDeskBytes : shape.edits ? most - 40 * 1024 : 0;
@@ -200,7 +200,7 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
   launch.block[0] = static_cast<std::uint32_t>(threads_of(problem->shape));
   if (problem->blocks != 0) {
     const int most = std::max(problem->sms *
-                                  (problem->shape.streams                   ? kFilterBlocksPerSm
+                                  (problem->shape.streams                   ? kStreamBlocksPerSm
                                    : threads_of(problem->shape) == kThreads ? 2
                                                                             : 1) /
                                   p.blocks,
