@@ -100,12 +100,14 @@ struct SampleParams {
 inline constexpr i32 kClusterBlocks = 8;  // at most
 inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
 inline constexpr i32 kBinWordsKept = 3 * 1024;
+inline constexpr i32 kSievedBytes = 8192;
 inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
 // Offsets in bytes; the slice of logits comes first.
 struct ClusterRoom {
-  i32 notes, marks, before, words, biases, weights, work, bytes;
+  i32 notes, marks, before, words, biases, weights, work, sieved, bytes;
 };
-QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots) {
+QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots,
+                                                     bool biased) {
   ClusterRoom room{};
   const i32 named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
   room.notes = keeps ? own * kChunk * 4 : 0;
@@ -113,10 +115,11 @@ QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool k
   room.before = room.marks + (slots != 0 ? own * kGroups * 4 : 0);
   room.words = room.before + (slots != 0 ? own * kGroups * 2 : 0);
   room.biases = room.words + named * 4;
-  room.weights = (room.biases + named * 4 + 15) / 16 * 16;
+  room.weights = (room.biases + (biased ? named * 4 : 0) + 15) / 16 * 16;
   room.work = (room.weights + chunks * 8 + 15) / 16 * 16;
   // Bins, coarse ones, and what blocks tell of both, later lists.
-  room.bytes = room.work + (filters ? kBinWordsKept * 4 + 32 * 8 + 3 * kClusterBlocks * 32 * 8 : 0);
+  room.sieved = room.work + (filters ? kBinWordsKept * 4 + 32 * 8 + 3 * kClusterBlocks * 32 * 8 : 0);
+  room.bytes = room.sieved + (filters ? kSievedBytes : 0);
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.

@@ -72,9 +72,10 @@ std::uint32_t room_of(const Problem& problem, int blocks) {
   const q::SampleParams& p = problem.params;
   const Shape& shape = problem.shape;
   const int own = (p.chunks + blocks - 1) / blocks;
-  return static_cast<std::uint32_t>(
-      shape.streams ? q::filter_room(p.chunks, own, p.slots).bytes
-                    : q::cluster_room(p.chunks, own, shape.edits || shape.filters, shape.filters, p.slots).bytes);
+  return static_cast<std::uint32_t>(shape.streams ? q::filter_room(p.chunks, own, p.slots).bytes
+                                                  : q::cluster_room(p.chunks, own, shape.edits || shape.filters,
+                                                                    shape.filters, p.slots, p.bias_offsets != nullptr)
+                                                        .bytes);
 }
 // Rows that are many take less time if several of them are at once on a multiprocessor, and so are not kept there.
 // Up to so many rows are kept by their clusters; more stream by.

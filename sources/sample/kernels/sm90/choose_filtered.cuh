@@ -130,6 +130,7 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
   u64 cut = ~u64{0};           // higher ranks have been taken away
   u64 wanted = static_cast<u64>(s.top_k), of_joint = 0, before = 0, before_draw = 0;
   int level = 0, shift = 0, attempt = alone && s.top_p > 0.95f ? 1 : 0;
+  i32 held = -1;      // of the warp's tokens that have been set apart; there may be more than are still asked for
   bool fresh = true;  // bins and lists are empty
   QUERN_ROLLED while (true) {
     const bool plain = level <= (doing == Doing::bins ? 0 : 1) && doing != Doing::range && cut == ~u64{0};
@@ -152,9 +153,10 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
     fresh = false;
     u64 lowest = ~u64{0}, highest = 0;
     if (doing == Doing::bins && plain) {
-      bin_part(part, scope, least, step == Step::top_k);
+      held = sieve_part(part, least);
+      bin_part(part, scope, least, held, step == Step::top_k);
     } else {
-      each_above(part, least, [&](bool here, f32 x, i32 local) {
+      each_token(part, least, held, [&](bool here, f32 x, i32 local) {
         const i32 token = part.begin() + local;
         const f32 exponent = scope.exponent(x);
         const u32 bin = scope.bin_at(exponent);

@@ -45,6 +45,7 @@ struct Part {
   u32* words;    // what lists say of them,
   f32* biases;   // and the sums of their biases
   u64* weights;  // [all] of chunks
+  u16* sieved;   // places of tokens that are set apart to be searched
   u8* work;      // histograms and lists
   bool has_lists, biased;
   Desk* desk;
@@ -69,7 +70,8 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.first = part.rank * p.chunks_per_block;
   const i32 rest = p.chunks - part.first;
   part.chunks = rest < 0 ? 0 : rest < p.chunks_per_block ? rest : p.chunks_per_block;
-  const ClusterRoom room = cluster_room(p.chunks, p.chunks_per_block, kKeeps, kFilters, p.slots);
+  const ClusterRoom room =
+      cluster_room(p.chunks, p.chunks_per_block, kKeeps, kFilters, p.slots, p.bias_offsets != nullptr);
   u8* const shared = dynamic_shared();
   part.slice = reinterpret_cast<f32*>(shared);
   part.notes = reinterpret_cast<Note*>(shared + room.notes);
@@ -79,6 +81,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.biases = reinterpret_cast<f32*>(shared + room.biases);
   part.weights = reinterpret_cast<u64*>(shared + room.weights);
   part.work = shared + room.work;
+  part.sieved = reinterpret_cast<u16*>(shared + room.sieved);
   part.has_lists = p.slots != 0, part.biased = p.bias_offsets != nullptr;
   part.desk = desk;
   return part;

@@ -93,35 +93,79 @@ struct Bins {
   }
 };
 
-// f(whether this lane has a token, its logit, its place in the part) for each token of the part from `least` on, all
-// lanes of a warp together, until f is false in all of them.
-template <class F>
-QUERN_DEVICE void each_above(const Part& part, f32 least, F f) {
+// Which of a lane's tokens of chunk c are no lower: bit 4 j + e is of the e-th of its j-th four.
+QUERN_DEVICE i32 first_of_lane(i32 c) { return c * kChunk + lane() * 4; }
+QUERN_DEVICE i32 place_of_bit(i32 first, u32 bits) {
+  const i32 bit = static_cast<i32>(trailing_zeros(bits));
+  return first + (bit >> 2) * (kWarp * 4) + (bit & 3);
+}
+QUERN_DEVICE u32 bits_above(const Part& part, i32 c, f32 least) {
+  u32 here = 0;
+  QUERN_FOUR_AT_ONCE for (int j = 0; j < kEach / 4; ++j) {
+    const vec16 four = load16(part.slice + first_of_lane(c) + j * (kWarp * 4));
+    u32 of_four = 0;
+    QUERN_UNROLL for (int e = 0; e < 4; ++e) of_four |= f32_of(four.x[e]) >= least ? 1u << e : 0u;
+    here |= of_four << (4 * j);
+  }
+  return here;
+}
+// Sets the tokens from `least` on of a warp's chunks apart, by their places in the part. How many; -1: there is no
+// room.
+inline constexpr i32 kSieved = kSievedBytes / 2 / kWarps;
+QUERN_DEVICE i32 sieve_part(const Part& part, f32 least) {
+  u16* const sieved = part.sieved + warp() * kSieved;
+  i32 held = 0;
+  sync_warp();
   QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
     if (!(part.top_of(part.first + c) >= least)) continue;
-    const i32 first = c * kChunk + lane() * 4;
-    constexpr int kFours = kEach / 4;
-    u32 here = 0;
-    QUERN_FOUR_AT_ONCE for (int j = 0; j < kFours; ++j) {
-      const vec16 four = load16(part.slice + first + j * (kWarp * 4));
-      u32 of_four = 0;
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) of_four |= f32_of(four.x[e]) >= least ? 1u << e : 0u;
-      here |= of_four << (4 * j);
-    }
-    QUERN_ROLLED while (ballot(here != 0) != 0) {
-      const i32 bit = static_cast<i32>(trailing_zeros(here != 0 ? here : 1u));
-      const i32 local = first + (bit >> 2) * (kWarp * 4) + (bit & 3);
-      if (!f(here != 0, part.slice[local], local)) return;
+    u32 here = bits_above(part, c, least);
+    const i32 own = static_cast<i32>(popcount(here)), through = warp_scan(own), all = shuffle(through, kWarp - 1);
+    if (held + all > kSieved) return -1;
+    u16* to = sieved + held + through - own;
+    QUERN_ROLLED while (here != 0) {
+      *to++ = static_cast<u16>(place_of_bit(first_of_lane(c), here));
       here &= here - 1;
     }
+    held += all;
+    sync_warp();
+  }
+  return held;
+}
+// f(whether this lane has a token, its logit, its place in the part) for each of the warp's tokens that have been set
+// apart, or where there was no room (held < 0) for each from `least` on; all lanes together, until f is false in all of
+// them.
+template <class F>
+QUERN_DEVICE void each_token(const Part& part, f32 least, i32 held, F f) {
+  const u16* const sieved = part.sieved + warp() * kSieved;
+  i32 at = 0, c = warp() - kWarps;
+  u32 left = 0;
+  QUERN_ROLLED while (true) {
+    bool here;
+    i32 local;
+    if (held >= 0) {
+      if (at >= held) return;
+      here = at + lane() < held;
+      local = sieved[here ? at + lane() : at];
+      at += kWarp;
+    } else {
+      QUERN_ROLLED while (ballot(left != 0) == 0) {
+        c += kWarps;
+        if (c >= part.chunks) return;
+        left = part.top_of(part.first + c) >= least ? bits_above(part, c, least) : 0u;
+      }
+      here = left != 0;
+      local = place_of_bit(first_of_lane(c), here ? left : 1u);
+      left &= left - 1;
+    }
+    if (!f(here, part.slice[local], local)) return;
   }
 }
 
 // The part's tokens from `least` on into bins of the scope, by what they weigh or by their number.
-QUERN_DEVICE void bin_part(const Part& part, const Scope& scope, f32 least, bool by_count) {
+QUERN_DEVICE void bin_part(const Part& part, const Scope& scope, f32 least, i32 held, bool by_count) {
   const Bins bins = Bins::of(part);
   bool first = true, crowded = false;
-  each_above(part, least, [&](bool here, f32 x, i32) {
+  each_token(part, least, held, [&](bool here, f32 x, i32) {
     const f32 exponent = scope.exponent(x);
     const u32 bin = scope.bin_at(exponent);
     const u64 amount = !here ? u64{0} : by_count ? u64{1} : to_units(exp2(exponent));
