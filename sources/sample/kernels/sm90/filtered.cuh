@@ -28,8 +28,9 @@ QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const R
   if (greedy) r.settings.top_k = 1, r.settings.top_p = 1.0f, r.settings.min_p = 0.0f;
   // Nothing becomes larger, and no more is asked than which are the largest. A mask that few pass would keep most of
   // what reaches the bound from being of use.
+  const auto lowers = [](f32 penalty, f32 least) { return penalty >= least && penalty < infinity(); };
   r.late = kEdits && !r.weigh && !(r.settings.min_p > 0.0f) && !row.allowed && !p.bias_offsets &&
-           row.repetition >= 1.0f && row.presence >= 0.0f && row.frequency >= 0.0f;
+           lowers(row.repetition, 1.0f) && lowers(row.presence, 0.0f) && lowers(row.frequency, 0.0f);
   return r;
 }
 // How far below the largest logit what min_p leaves may lie: <= 0.
