@@ -255,8 +255,8 @@ struct OwnBins {
 QUERN_DEVICE OwnBins add_up(const Part& part, i32 blocks, bool counting) {
   const Bins bins = Bins::of(part);
   OwnBins own{};
-  const u32 *const weights = bins.weights + 2 * kOwnBins * thread_index(),
-                   *const counts = bins.counts + kOwnBins * thread_index();
+  const u32 *const weights = bins.weights + 2 * kOwnBins * thread_index(), *const counts =
+                                                                               bins.counts + kOwnBins * thread_index();
   QUERN_FOUR_AT_ONCE for (i32 r = 0; r < blocks; ++r) {
     QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
       own.weight[i] += of_block(reinterpret_cast<const u64*>(weights) + i, r);

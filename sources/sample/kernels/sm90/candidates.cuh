@@ -371,4 +371,27 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
   return any_nan;
 }
 
+// In the first block: the other blocks' candidates behind its own, and *bound, the highest of all. How many there are;
+// -1: a block had no room for its own, or there is none for all.
+QUERN_DEVICE i32 gather_candidates(const Part& part, Place* bound) {
+  Desk& desk = *part.desk;
+  Place highest = 0;
+  each_block(part.blocks, &desk.bound, [&](i32, u64 its) { highest = its > highest ? its : highest; });
+  *bound = highest;
+  u32 all = 0;
+  bool complete = true;
+  QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
+    const u32 number = of_block(&desk.held, r);
+    complete = complete && number <= static_cast<u32>(part.most) && all + number <= static_cast<u32>(part.most);
+    if (r != 0 && complete) {
+      QUERN_FOUR_AT_ONCE for (u32 i = static_cast<u32>(thread_index()); i < number; i += kThreads) {
+        part.candidates[all + i] = of_block(part.candidates + i, r);
+      }
+    }
+    all += number;
+  }
+  sync_block();
+  return complete ? static_cast<i32>(all) : -1;
+}
+
 }  // namespace q

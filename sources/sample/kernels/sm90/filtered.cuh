@@ -2,7 +2,7 @@
 // once; what may stay is looked through by the first block. Where that was not enough, as in a row whose logits are
 // alike, all blocks read the row again.
 // SPDX-License-Identifier: Apache-2.0
-#include "sample/kernels/sm90/choose_kept.cuh"
+#include "sample/kernels/sm90/resolve.cuh"
 
 namespace q {
 
@@ -28,8 +28,9 @@ QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const R
   if (greedy) r.settings.top_k = 1, r.settings.top_p = 1.0f, r.settings.min_p = 0.0f;
   // Nothing becomes larger, and no more is asked than which are the largest. A mask that few pass would keep most of
   // what reaches the bound from being of use.
+  const auto lowers = [](f32 penalty, f32 least) { return penalty >= least && penalty < infinity(); };
   r.late = kEdits && !r.weigh && !(r.settings.min_p > 0.0f) && !row.allowed && !p.bias_offsets &&
-           row.repetition >= 1.0f && row.presence >= 0.0f && row.frequency >= 0.0f;
+           lowers(row.repetition, 1.0f) && lowers(row.presence, 0.0f) && lowers(row.frequency, 0.0f);
   return r;
 }
 // How far below the largest logit what min_p leaves may lie: <= 0.
@@ -95,29 +96,6 @@ QUERN_DEVICE void settle_candidates(const SampleParams& p, const Row& row, const
       *top = key > *top ? key : *top;
     }
   }
-}
-
-// In the first block: the other blocks' candidates behind its own, and *bound, the highest of all. How many there are;
-// -1: a block had no room for its own, or there is none for all.
-QUERN_DEVICE i32 gather_candidates(const Part& part, Place* bound) {
-  Desk& desk = *part.desk;
-  Place highest = 0;
-  each_block(part.blocks, &desk.bound, [&](i32, u64 its) { highest = its > highest ? its : highest; });
-  *bound = highest;
-  u32 all = 0;
-  bool complete = true;
-  QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
-    const u32 number = of_block(&desk.held, r);
-    complete = complete && number <= static_cast<u32>(part.most) && all + number <= static_cast<u32>(part.most);
-    if (r != 0 && complete) {
-      QUERN_FOUR_AT_ONCE for (u32 i = static_cast<u32>(thread_index()); i < number; i += kThreads) {
-        part.candidates[all + i] = of_block(part.candidates + i, r);
-      }
-    }
-    all += number;
-  }
-  sync_block();
-  return complete ? static_cast<i32>(all) : -1;
 }
 
 // f(token, logit) for each named token of the row, in the first block.
@@ -228,10 +206,16 @@ QUERN_DEVICE Choice choose_of_row(const SampleParams& p, const Row& row, const P
 // The largest logit of the part, as edited: the row is read again.
 QUERN_DEVICE void find_largest(const Source& source, const Part& part) {
   f32 max = -infinity();
-  QUERN_ROLLED for (i32 unit = warp(); unit < part.chunks * kLoads; unit += kWarps) {
-    f32 x[kVector];
-    load_unit(source, part, unit, ask_for_unit(source, part, unit), x);
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, x[e]);
+  const i32 begin = part.first * kChunk, end = begin + part.chunks * kChunk;
+  QUERN_FOUR_AT_ONCE for (i32 token = begin + thread_index(); token < end && token < source.p->vocab;
+                          token += kThreads) {
+    const bool out = is_marked(part.names() ? part.named.marks : nullptr, token - begin);
+    max = fmax(max, out ? -infinity() : edited(*source.row, token));
+  }
+  if (part.names()) {
+    QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
+      max = fmax(max, part.named.values[r]);
+    }
   }
   const u32 key = reduce_max(part.room(), key_of(max));
   if (thread_index() == 0) part.desk->top = key;
@@ -326,14 +310,17 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
       } else if (wanted.none) {
         then = Then::whole;
       } else {
-        Held held{0, 0, -infinity(), wanted.enough};
+        Held held{0, 0, -infinity(), wanted.enough, 0, 0.0f, 0.0f};
         if (s.min_p > 0.0f) held.least = fmin(sums.max + drop_of(request), sums.max);
         held.count = gather_candidates(part, &held.bound);
         least = held.least;
         if (is_token(held.bound)) least = fmax(least, value_at(held.bound));
         source.count = held.count;
         Picked picked = Picked::short_of;
-        if (held.count >= 0) choice = pick(p, part, held, sums, s, request.alone, stream, &picked);
+        if (held.count >= 0) {
+          const PickedToken token = pick(pick_of(p, part, held, sums, s, request.alone, stream));
+          picked = token.picked, choice = token.choice;
+        }
         if (picked == Picked::short_of) then = Then::whole;
         if (picked == Picked::crowded) then = Then::search;
       }
@@ -370,6 +357,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
       sync_block();
     }
     bool ok = true;
+    if (attempt == 1 && resolve(source, part, sums, s, least, request.alone, stream, &choice)) break;
     choice = search(source, part, sums, s, least, request.alone, stream, &ok);
     then = ok ? Then::done : Then::whole;
     sync_block();
