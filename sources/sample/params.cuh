@@ -99,43 +99,51 @@ struct SampleParams {
 // ---- Where a row lies in the shared memory of a cluster's blocks (kernels/sm90)
 inline constexpr i32 kClusterBlocks = 8;  // at most
 inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
-inline constexpr i32 kSieved = 2048;  // tokens of a part that are set apart to be searched
+inline constexpr i32 kBinWordsKept = 3 * 1024;
+inline constexpr i32 kSievedBytes = 8192;
 inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
 // Offsets in bytes; the slice of logits comes first.
 struct ClusterRoom {
-  i32 stats, tops, marks, work, bytes;
+  i32 notes, marks, before, words, biases, weights, work, sieved, bytes;
 };
-QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots) {
+QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool keeps, bool filters, i32 slots,
+                                                     bool biased) {
   ClusterRoom room{};
-  room.stats = keeps ? own * kChunk * 4 : 0;
-  room.tops = room.stats + chunks * 8;
-  room.marks = room.tops + (slots != 0 ? chunks * 4 : 0);
-  room.work = (room.marks + (slots != 0 ? own * kGroups * 4 : 0) + 15) / 16 * 16;
-  const i32 search = filters ? kBinWords * 4 + 2 * kSegment * 8 + kSieved * 2 : 0;
-  // A slot of the table is a word; of the slots half are used, two bytes each on the list of those.
-  i32 work = slots * 5 > chunks * 8 ? slots * 5 : chunks * 8;
-  work = search > work ? search : work;
-  room.bytes = room.work + work;
+  const i32 named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
+  room.notes = keeps ? own * kChunk * 4 : 0;
+  room.marks = room.notes + 2 * chunks * 16;
+  room.before = room.marks + (slots != 0 ? own * kGroups * 4 : 0);
+  room.words = room.before + (slots != 0 ? own * kGroups * 2 : 0);
+  room.biases = room.words + named * 4;
+  room.weights = (room.biases + (biased ? named * 4 : 0) + 15) / 16 * 16;
+  room.work = (room.weights + chunks * 8 + 15) / 16 * 16;
+  // Bins, coarse ones, and what blocks tell of both, later lists.
+  room.sieved = room.work + (filters ? kBinWordsKept * 4 + 32 * 8 + 3 * kClusterBlocks * 32 * 8 : 0);
+  room.bytes = room.sieved + (filters ? kSievedBytes : 0);
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.
-inline constexpr i32 kCandidates = 4096;     // that a block has room for,
-inline constexpr i32 kFewCandidates = 1792;  // and where there are lists, too
+inline constexpr i32 kCandidates = 6144;     // that a block has room for,
+inline constexpr i32 kFewCandidates = 4096;  // and where there are lists, too
 struct FilterRoom {
-  i32 stats, work, marks, before, named, values, bytes;  // candidates come first
-  i32 candidates, most_named;                            // how many
+  i32 stats, work, marks, before, values, bytes;  // candidates come first
+  i32 candidates, most_named;                     // how many
 };
 QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slots) {
   FilterRoom room{};
   room.candidates = slots != 0 ? kFewCandidates : kCandidates;
   room.most_named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
   room.work = room.candidates * 8;
-  const i32 search = kBinWords * 4 + 2 * kSegment * 8;
-  room.stats = room.work + (search > chunks * 8 ? search : chunks * 8);
+  // What is said of named tokens is done with before the search begins, and before chunks' weights are there.
+  // The search has bins and lists there; the choice among candidates bins and their order.
+  const i32 bins = kBinWords * 4 + 2 * kSegment * 8, order = kSpots * 4 + room.candidates * 2;
+  const i32 search = bins > order ? bins : order;
+  i32 work = search > chunks * 8 ? search : chunks * 8;
+  work = work > room.most_named * 4 ? work : room.most_named * 4;
+  room.stats = (room.work + work + 7) / 8 * 8;
   room.marks = (room.stats + chunks * 8 + 15) / 16 * 16;
   room.before = room.marks + (slots != 0 ? own * kGroups * 4 : 0);
-  room.named = room.before + (slots != 0 ? own * kGroups : 0);
-  room.values = room.named + room.most_named * 4;
+  room.values = room.before + (slots != 0 ? (own * kGroups + 3) / 4 * 4 : 0);
   room.bytes = room.values + room.most_named * 4;
   return room;
 }

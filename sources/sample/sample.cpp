@@ -72,13 +72,18 @@ std::uint32_t room_of(const Problem& problem, int blocks) {
   const q::SampleParams& p = problem.params;
   const Shape& shape = problem.shape;
   const int own = (p.chunks + blocks - 1) / blocks;
-  return static_cast<std::uint32_t>(
-      shape.streams ? q::filter_room(p.chunks, own, p.slots).bytes
-                    : q::cluster_room(p.chunks, own, shape.edits || shape.filters, shape.filters, p.slots).bytes);
+  return static_cast<std::uint32_t>(shape.streams ? q::filter_room(p.chunks, own, p.slots).bytes
+                                                  : q::cluster_room(p.chunks, own, shape.edits || shape.filters,
+                                                                    shape.filters, p.slots, p.bias_offsets != nullptr)
+                                                        .bytes);
 }
 // Rows that are many take less time if several of them are at once on a multiprocessor, and so are not kept there.
 // Up to so many rows are kept by their clusters; more stream by.
 std::int64_t few_rows(std::int64_t sm_count) { return sm_count / 2; }
+
+int threads_of(const Shape& shape) {
+  return shape.clusters && !shape.streams && (shape.edits || shape.filters) ? kKeptThreads : kThreads;
+}
 
 // By the device's multiprocessors rather than the call's, so that max_sms does not change the kernel.
 bool streams(const Problem& problem, std::int64_t sm_count) {
@@ -89,12 +94,12 @@ bool streams(const Problem& problem, std::int64_t sm_count) {
 int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
   const q::SampleParams& p = problem.params;
   if (!limits.tensor_maps || problem.rare) return 0;
-  const bool streams = problem.shape.streams;
+  const bool streams = problem.shape.streams, keeps = problem.shape.edits || problem.shape.filters;
   const auto fits = [&](int blocks, std::uint32_t bytes) { return room_of(problem, blocks) + kDeskBytes <= bytes; };
   // The emulation on the host runs clusters of 64 warps.
   const bool host = limits.target.family() == jit::Family::host;
   int most = std::min<int>(q::kClusterBlocks, p.chunks);
-  if (host) most = std::min(most, 64 * 32 / kThreads);
+  if (host) most = std::min(most, 64 * 32 / (streams ? kThreads : kKeptThreads));
   if (problem.bounded) most = std::min(most, problem.sms);
   // The bound of what may stay is told by a chunk of each warp.
   constexpr int kWarps = kThreads / 32;
@@ -104,7 +109,9 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
     if (!fits(blocks, limits.shared_per_block)) continue;
     if (best != 0 && streams && p.chunks / blocks < kWarps) break;
     int on_each = 1;
-    while (on_each < (streams ? kFilterBlocksPerSm : 2) &&
+    while (on_each < (streams ? kStreamBlocksPerSm
+                      : keeps ? 1
+                              : 2) &&
            fits(blocks, limits.shared_per_sm / static_cast<std::uint32_t>(on_each + 1) - 1024))
       ++on_each;
     const int own = (p.chunks + blocks - 1) / blocks;
@@ -112,7 +119,7 @@ int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
     if (streams) {
       // In microseconds: what a row takes beside its chunks; a chunk at the memory's speed, shared by the blocks of a
       // multiprocessor, or at that of a block alone.
-      constexpr double kFixed = 5, kShared = 0.125, kAlone = 0.21;
+      constexpr double kFixed = 14, kShared = 0.125, kAlone = 0.21;
       const int there = std::max(problem.sms * on_each / blocks, 1);
       const double rounds = std::ceil(static_cast<double>(p.count) / there);
       const int busy = static_cast<int>(
@@ -141,11 +148,11 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
   unit.constants = {{"LOGIT", name_of(shape.logits)},
                     {"EDITS", shape.edits ? "1" : "0"},
                     {"FILTERS", shape.filters ? "1" : "0"},
-                    {"THREADS", std::to_string(kThreads)}};
+                    {"THREADS", std::to_string(threads_of(shape))}};
   unit.source = embedded(!shape.clusters ? "sample/kernels/sample.cuh"
                          : shape.streams ? "sample/kernels/sm90/filtered.cuh"
                                          : "sample/kernels/sm90/clustered.cuh");
-  if (shape.streams) unit.constants.push_back({"BLOCKS", std::to_string(kFilterBlocksPerSm)});
+  if (shape.streams) unit.constants.push_back({"BLOCKS", std::to_string(kStreamBlocksPerSm)});
   unit.headers = device_headers(unit.target);
   const std::uint32_t most = jit::limits_of(target).shared_per_block;
   unit.max_shared_bytes = shape.clusters ? most - kDeskBytes : shape.edits ? most - 40 * 1024 : 0;
@@ -191,9 +198,14 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
   jit::Launch launch;
   launch.grid[0] =
       static_cast<std::uint32_t>(problem->bounded ? std::min(p.units, problem->sms * kBlocksPerSm) : p.units);
-  launch.block[0] = kThreads;
+  launch.block[0] = static_cast<std::uint32_t>(threads_of(problem->shape));
   if (problem->blocks != 0) {
-    const int most = std::max(problem->sms * (problem->shape.streams ? kFilterBlocksPerSm : 2) / p.blocks, 1),
+    const int most = std::max(problem->sms *
+                                  (problem->shape.streams                   ? kStreamBlocksPerSm
+                                   : threads_of(problem->shape) == kThreads ? 2
+                                                                            : 1) /
+                                  p.blocks,
+                              1),
               clusters = problem->bounded ? std::min(p.count, most) : p.count;
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);

@@ -17,9 +17,10 @@ struct Shape {
 };
 
 inline constexpr int kThreads = 256;
+inline constexpr int kKeptThreads = 512;           // where a cluster keeps a row,
 inline constexpr int kBlocksPerSm = 3;             // resident at once
-inline constexpr int kFilterBlocksPerSm = 4;       // the same where rows stream by
-inline constexpr std::uint32_t kDeskBytes = 4608;  // more than a cluster's blocks have in static shared memory
+inline constexpr int kStreamBlocksPerSm = 2;       // the same where rows stream by
+inline constexpr std::uint32_t kDeskBytes = 5120;  // more than a cluster's blocks have in static shared memory
 
 // Of the kernel with these constants, for an op whose name and whose constants' description it goes by.
 jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target);

@@ -19,7 +19,7 @@ constexpr std::int64_t kMostVocab = 1 << 20;
 constexpr auto kConstants = describe<Shape>(
     tag_softmax, "softmax", choice<&Shape::logits>("dtype", nullptr, kFloatDtypes),
     choice<&Shape::out>("out", "OUT", kFloatDtypes).optional(), flag<&Shape::log>("log", "LOG").optional(),
-    number<&Shape::each>("each", nullptr, {16, 80, 16}).optional(),
+    number<&Shape::each>("each", nullptr, {16, 80, 4}).optional(),
     flag<&Shape::cluster>("cluster", nullptr).optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
@@ -32,6 +32,10 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   if (shape.out != Dtype::f32 && shape.out != shape.logits)
     throw Error(QUERN_INVALID,
                 std::string("softmax: out is ") + name_of(shape.out) + "; allowed: f32 and " + name_of(shape.logits));
+  const int vector = 16 / static_cast<int>(bytes_of(shape.logits));
+  if (shape.each % vector != 0)
+    throw Error(QUERN_INVALID, "softmax: each is " + std::to_string(shape.each) + " of " + name_of(shape.logits) +
+                                   "; allowed: multiples of " + std::to_string(vector));
   return kConstants.to_spec(shape, target.target);
 }
 
@@ -48,7 +52,8 @@ jit::Unit unit(const jit::Spec& spec) {
 
 void fit(Shape* shape, const RowShare& share) {
   shape->cluster = share.shape.cluster;
-  shape->each = !share.shape.held ? q::kStreamedEach : share.each <= 64 ? 64 : 80;
+  // Beyond what three blocks of a multiprocessor have registers for each vector less counts.
+  shape->each = !share.shape.held ? q::kStreamedEach : share.each <= 64 ? 64 : share.each;
 }
 
 // Logits come in f32 from most engines, and it is probabilities that most want.

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "sources/argmax/problem.h"
+#include "sources/clusters.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
 #include "sources/verify_draft/read.h"
@@ -86,6 +87,12 @@ RowShare share_of(const Problem& problem, const jit::TargetInfo& target) {
                      wanted = problem.before == Before::largest ? 1 : std::min(idle, problem.params.vocab / kWork);
   share.blocks =
       static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(wanted, 1, share.blocks))));
+  // A cluster lies within one group of multiprocessors: where not all of them are there at once, but smaller ones are,
+  // the last few would take as long again.
+  const auto at_once = [&](int blocks) { return 2 * most_clusters(blocks, problem.sms); };
+  if (share.blocks > 1 && problem.params.batch > at_once(share.blocks) &&
+      problem.params.batch <= at_once(share.blocks / 2))
+    share.blocks /= 2;
   return share;
 }
 

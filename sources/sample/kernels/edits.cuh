@@ -76,7 +76,8 @@ QUERN_DEVICE void load_chunk(const Row& row, i32 begin, i32 vocab, bool vectors,
   const Logit* from = row.logits + begin;
   if (vectors && begin + kChunk <= vocab) {
     vec16 raw[kLoads];
-    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) raw[j] = load16_once(from + place_in_chunk(j));
+    const Logit* const own = from + place_in_chunk(0);  // the others lie at constant distances
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) raw[j] = load16_once(own + j * (kWarp * kVector));
     QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
       QUERN_UNROLL for (int w = 0; w < 4; ++w) {
         if constexpr (sizeof(Logit) == 4) {
@@ -176,7 +177,7 @@ enum class From : int { prompt, output, banned, bias };
 template <class F>
 QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
   const Biases biases = biases_of(p, i);
-  constexpr int kAtOnce = 8;  // loads under way
+  constexpr int kAtOnce = 2048 / kThreads;  // loads under way
   QUERN_ROLLED for (int kind = 0; kind < 4; ++kind) {
     const From from = static_cast<From>(kind);
     const TokenList& list = from == From::prompt ? p.prompt : from == From::output ? p.output : p.banned;

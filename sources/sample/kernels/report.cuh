@@ -84,8 +84,10 @@ QUERN_DEVICE u32 mistakes_of(const Room& room, const SampleParams& p, const Row&
     QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
       if (p.bias_ids[at] < 0 || p.bias_ids[at] >= p.vocab) wrong |= kIndex;
     }
-    wrong = block_reduce<kThreads>(wrong, [](u32 a, u32 b) { return a | b; }, reinterpret_cast<u32*>(room.scratch));
-    sync_block();
+    if (p.bias_offsets) {
+      wrong = block_reduce<kThreads>(wrong, [](u32 a, u32 b) { return a | b; }, reinterpret_cast<u32*>(room.scratch));
+      sync_block();
+    }
   }
   return wrong;
 }

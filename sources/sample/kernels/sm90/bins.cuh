@@ -36,6 +36,7 @@ struct Bins {
 struct Scope {
   f32 max, scale, per;  // bins a power of 2 of weight
   f32 least;            // smaller logits are not there
+  f32 floor;            // nor do those below this one matter
   QUERN_DEVICE f32 exponent(f32 x) const { return x >= least ? exponent_of(max, x, scale) : -infinity(); }
   QUERN_DEVICE u64 weigh(f32 x) const { return to_units(exp2(exponent_of(max, x, scale))); }
   QUERN_DEVICE u32 bin_at(f32 exponent) const { return bits_of(fma(exponent, -per, kMagic)) - bits_of(kMagic); }
@@ -91,20 +92,6 @@ struct LastBins {
       if (count[1] != 0) bins.add(bin[1], weight[1], count[1]);
       bin[1] = bin[0], count[1] = count[0], weight[1] = weight[0];
       bin[0] = its, count[0] = number, weight[0] = its_weight;
-    }
-  }
-  // The same for all lanes, those of a warp that weigh the same in the same bin at once.
-  QUERN_DEVICE void take_warp(const Bins& bins, u32 its, u64 its_weight, bool there) {
-    const u64 all = ballot(there);
-    if (all == 0) return;
-    const int leader = static_cast<int>(trailing_zeros(all));
-    const u32 of_leader = shuffle(its, leader);
-    const u64 weight_of_leader = shuffle(its_weight, leader);
-    if (ballot(there && (its != of_leader || its_weight != weight_of_leader)) != 0) {
-      if (there) take(bins, its, its_weight, 1);
-    } else if (lane() == leader) {
-      const u32 number = static_cast<u32>(popcount(all));
-      take(bins, its, its_weight * number, number);
     }
   }
   QUERN_DEVICE void add(const Bins& bins) const {
@@ -168,57 +155,82 @@ QUERN_DEVICE void load_unit(const Source& source, const Part& part, i32 unit, co
   }
 }
 
+// What scan_part() does with one token, x >= -inf, of those that lie near; `there`: this lane has one.
+struct Scanner {
+  Bins bins;
+  LastBins last;
+  u64 weights;
+  f32 least, most;  // logits of tokens that went into bins
+  QUERN_DEVICE void put(const Scope& scope, const Stretch& stretch, Scan scan, int shift, f32 x, i32 at, u32 number) {
+    const f32 exponent = scope.exponent(x);
+    const u64 weight = to_units(exp2(exponent));
+    u32 bin = scope.bin_at(exponent);
+    if (scan == Scan::bins) {
+      const u64 rank = stretch.rank_of(place_of(x, at));
+      const bool in = (stretch.bin == kNoBin || bin == stretch.bin) && rank >= stretch.first && rank <= stretch.last;
+      bin = in ? static_cast<u32>((rank - stretch.first) >> shift) : kNoBin;
+    } else {
+      weights += weight * number;
+    }
+    if (bin >= static_cast<u32>(kSpots)) return;
+    least = fmin(least, x), most = fmax(most, x);
+    last.take(bins, bin, weight * number, number);
+  }
+};
+
 QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope& scope, const Stretch& stretch,
                              Scan scan, int shift, Place* list, u32* listed) {
-  const Bins bins = Bins::of(part);
-  const f32 lowest = scan == Scan::all_bins ? scope.least : stretch.lowest;
+  const f32 lowest =
+      fmax(scan == Scan::all_bins ? fmax(scope.least, scope.floor) : stretch.lowest, value_of(kDead + 1));
   const f32 highest = scan == Scan::all_bins ? infinity() : stretch.highest;
-  Ranks ranks{~u64{0}, 0};
-  LastBins last{};
-  u64 weights = 0;
-  // A warp takes a vector a lane at once, or one candidate a lane.
+  Scanner scanner{Bins::of(part), {}, 0, infinity(), -infinity()};
+  // A warp takes a vector a lane at once, or one candidate a lane. So many vectors are under way.
+  constexpr i32 kAhead = 4;
   const i32 units = source.whole ? part.chunks * kLoads : div_up(source.count, kWarp);
-  vec16 next{};
-  if (source.whole && warp() < units) next = ask_for_unit(source, part, warp());
+  vec16 next[kAhead] = {};
+  QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) {
+    if (source.whole && warp() + i * kWarps < units) next[i] = ask_for_unit(source, part, warp() + i * kWarps);
+  }
   QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
     if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
     f32 x[kVector];
     u32 near = 0;
     i32 at;
+    bool alike = false;
     if (source.whole) {
-      const vec16 raw = next;
-      if (unit + kWarps < units) next = ask_for_unit(source, part, unit + kWarps);
+      const vec16 raw = next[0];
+      QUERN_UNROLL for (i32 i = 1; i < kAhead; ++i) next[i - 1] = next[i];
+      if (unit + kAhead * kWarps < units) next[kAhead - 1] = ask_for_unit(source, part, unit + kAhead * kWarps);
       load_unit(source, part, unit, raw, x);
       at = (part.first + unit / kLoads) * kChunk + place_in_chunk(unit % kLoads);
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) near |= x[e] >= lowest && x[e] <= highest ? 1u << e : 0u;
+      bool differs = x[0] != shuffle(x[0], 0);
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        near |= x[e] >= lowest && x[e] <= highest ? 1u << e : 0u;
+        differs |= x[e] != x[0];
+      }
+      // Rows whose logits are all alike: one lane adds them up.
+      if (scan == Scan::all_bins) alike = ballot(differs) == 0;
     } else {
       const i32 i = unit * kWarp + lane();
       const u64 candidate = part.candidates[i < source.count ? i : 0];
       at = token_of_candidate(candidate), x[0] = value_of_candidate(candidate);
       near = i < source.count && x[0] >= lowest && x[0] <= highest ? 1u : 0u;
     }
-    QUERN_ROLLED while (ballot(near != 0) != 0) {
-      const Place place = place_of(x[0], at);
-      const u64 rank = stretch.rank_of(place);
-      const bool take =
-          (near & 1) != 0 && is_token(place) && (scan == Scan::all_bins || stretch.has(scope, x[0], rank));
-      if (scan != Scan::list) {
-        const f32 exponent = scope.exponent(x[0]);
-        const u64 weight = to_units(exp2(exponent));
-        const u32 bin =
-            scan == Scan::all_bins ? scope.bin_at(exponent) : static_cast<u32>((rank - stretch.first) >> shift);
-        const bool there = take && bin < static_cast<u32>(kSpots);
-        weights += take ? weight : u64{0};
-        ranks.first = there && rank < ranks.first ? rank : ranks.first;
-        ranks.last = there && rank > ranks.last ? rank : ranks.last;
-        if (source.whole) {
-          last.take_warp(bins, bin, weight, there);
-        } else if (there) {
-          bins.add(bin, weight, 1);
+    if (alike) {
+      if (lane() == 0 && near != 0) scanner.put(scope, stretch, scan, shift, x[0], at, kWarp * kVector);
+      continue;
+    }
+    QUERN_ROLLED while (near != 0) {
+      if ((near & 1) != 0) {
+        if (scan != Scan::list) {
+          scanner.put(scope, stretch, scan, shift, x[0], at, 1);
+        } else {
+          const Place place = place_of(x[0], at);
+          if (stretch.has(scope, x[0], stretch.rank_of(place))) {
+            const u32 number = atomic_add(listed, 1u);
+            if (number < static_cast<u32>(kSegment)) list[number] = place;
+          }
         }
-      } else if (take) {
-        const u32 number = atomic_add(listed, 1u);
-        if (number < static_cast<u32>(kSegment)) list[number] = place;
       }
       // The next one moves up.
       QUERN_UNROLL for (int e = 1; e < kVector; ++e) x[e - 1] = x[e];
@@ -226,11 +238,12 @@ QUERN_DEVICE Ranks scan_part(const Source& source, const Part& part, const Scope
     }
   }
   if (scan != Scan::list) {
-    last.add(bins);
-    weights = warp_sum(weights);
-    if (lane() == 0) bins.add(kSpots, weights, 0);
+    scanner.last.add(scanner.bins);
+    scanner.weights = warp_sum(scanner.weights);
+    if (lane() == 0) scanner.bins.add(kSpots, scanner.weights, 0);
   }
-  return ranks;
+  if (!(scanner.least <= scanner.most)) return {~u64{0}, 0};
+  return {stretch.rank_of(place_of(scanner.most, 0)), stretch.rank_of(place_of(scanner.least, source.p->vocab - 1))};
 }
 
 // A thread's bins, added up over the blocks; and what comes before them.
@@ -242,14 +255,13 @@ struct OwnBins {
 QUERN_DEVICE OwnBins add_up(const Part& part, i32 blocks, bool counting) {
   const Bins bins = Bins::of(part);
   OwnBins own{};
-  static_assert(kOwnBins == 2);
-  const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
+  const u32 *const weights = bins.weights + 2 * kOwnBins * thread_index(), *const counts =
+                                                                               bins.counts + kOwnBins * thread_index();
   QUERN_FOUR_AT_ONCE for (i32 r = 0; r < blocks; ++r) {
-    const vec16 two = of_block(reinterpret_cast<const vec16*>(weights), r);
-    const u64 its = of_block(reinterpret_cast<const u64*>(counts), r);
-    own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
-    own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
-    own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32);
+    QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
+      own.weight[i] += of_block(reinterpret_cast<const u64*>(weights) + i, r);
+      own.count[i] += of_block(counts + i, r);
+    }
   }
   u64 weight = 0;
   u32 count = 0;

@@ -14,8 +14,24 @@
 namespace q {
 
 inline constexpr i32 kWarps = kThreads / kWarp;
-inline constexpr i32 kPairs = kThreads / 2, kPairTokens = 2 * kEach;
+inline constexpr i32 kPairs = kThreads / 2;
 
+// Which tokens are worth keeping.
+struct Wanted {
+  bool none;   // no candidates
+  u32 nth;     // the bound is this one of the pairs' largest; 0: there is none
+  i32 loads;   // of each lane: so many vectors count for it
+  u32 enough;  // so many tokens from the bound on make what follows needless; 0: all of them count
+  f32 drop;    // <= 0: nor is what lies further below the largest. -inf: no bound
+};
+// What is done with a part.
+struct Plan {
+  Wanted wanted;
+  bool weigh;  // sums over chunks are asked for
+  bool late;   // edits wait: they make nothing larger, and only what reaches the bound is edited, once all are there
+  bool nans;   // it is asked for whether there is one
+  f32 scale;
+};
 // What a block has in static shared memory, at the same place in each of the cluster.
 struct Desk {
   u64 scratch[kThreads / kWarp + 2];
@@ -26,11 +42,12 @@ struct Desk {
   u32 held;       // candidates, beyond their end, too
   u32 listed[2];  // tokens on the list, likewise
   u32 ends[8];    // in the first block: of the blocks' candidates, one behind the other
-  u32 nan, top;   // of all of the part's: whether there is one; the key of the largest logit that is named
+  u32 nan, top;   // of all of the part's: whether there is one; the key of the largest logit
   u32 named;      // tokens of the part
   u32 verdict;
   f32 max;  // the row's, from the first block
   u64 total;
+  Plan plan;
 };
 
 // A candidate: its logit's bits above its id.
@@ -47,7 +64,7 @@ struct Part {
   i32 most;           // candidates that there is room for
   u64* candidates;
   u64* stats;  // [all] largest logit and sum of shares, as f32, of what no list names
-  u8* work;    // histogram and lists, or weights of chunks
+  u8* work;    // what is said of named tokens; then histogram and lists, or weights of chunks
   Named named;
   bool has_names;
   Desk* desk;
@@ -75,7 +92,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.stats = reinterpret_cast<u64*>(shared + room.stats);
   part.named.marks = reinterpret_cast<u32*>(shared + room.marks);
   part.named.before = reinterpret_cast<u16*>(shared + room.before);
-  part.named.words = reinterpret_cast<u32*>(shared + room.named);
+  part.named.words = reinterpret_cast<u32*>(part.work);
   part.named.values = reinterpret_cast<f32*>(shared + room.values);
   part.named.begin = part.first * kChunk, part.named.chunks = part.chunks;
   part.has_names = p.slots != 0;
@@ -98,20 +115,23 @@ QUERN_DEVICE void sync_blocks(i32 blocks) {
   }
 }
 
-// Which tokens are worth keeping.
-struct Wanted {
-  bool none;   // no candidates
-  u32 nth;     // the bound is this one of the pairs' largest; 0: there is none
-  u32 enough;  // so many tokens from the bound on make what follows needless; 0: all of them count
-  f32 drop;    // <= 0: nor is what lies further below the largest. -inf: no bound
+// The bound that a `share` of the row's tokens reach: which of the pairs of lanes has it, if each looks at so many
+// vectors. Fewer where the share is large, so that not all pairs reach it.
+struct Guess {
+  u32 nth;
+  i32 loads;
 };
-// How many of the pairs have a token among the `share` of the row's largest.
-QUERN_DEVICE u32 pairs_of_share(const Part& part, f32 share) {
+QUERN_DEVICE Guess guess_of_share(const Part& part, f32 share) {
   const i32 chunks = part.chunks < kWarps ? part.chunks : kWarps, pairs = chunks * (kWarp / 2);
-  const f32 reach =
-      static_cast<f32>(pairs) * (1.0f - exp_of_minus(at_most(static_cast<f32>(kPairTokens) * share, 100.0f)));
-  const u32 nth = 1 + static_cast<u32>(reach);
-  return nth >= static_cast<u32>(pairs - pairs / 32) ? 0u : nth;
+  i32 loads = kLoads;
+  QUERN_ROLLED while (true) {
+    const f32 reach =
+        static_cast<f32>(pairs) * (1.0f - exp_of_minus(at_most(static_cast<f32>(2 * kVector * loads) * share, 100.0f)));
+    const u32 nth = 1 + static_cast<u32>(reach);
+    if (nth < static_cast<u32>(pairs - pairs / 16)) return {nth, loads};
+    if (loads == 1) return {0, 1};
+    loads /= 2;
+  }
 }
 
 // The bound, as a place. All threads; `top`: this lane's largest logit, `last`: an id that the row's chunk does not
@@ -147,97 +167,137 @@ QUERN_DEVICE Place find_bound(const Part& part, const Wanted& wanted, f32 top, i
     if (thread_index() == 0 && key > kDead) atomic_max(&desk.bound, place_of(value_of(key) + wanted.drop, 0x7fffffff));
   }
   sync_block();
-  const Place bound = desk.bound;
+  const Place bound = shuffle(desk.bound, 0);  // other warps may raise it already: one of them for all lanes
   return is_token(bound) ? bound : place_of(value_of(kDead + 1), 0x7fffffff);
 }
 
-// Edits a chunk; of the named tokens the raw logits are noted and -inf stays.
+// Edits a chunk; of the named tokens -inf stays.
 QUERN_DEVICE void edit_part_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, f32 (&x)[kEach]) {
-  if constexpr (kEdits) {
-    const i32 begin = (part.first + c) * kChunk;
-    const ChunkMasks masks = load_masks(row, begin, p.vocab);
-    const u32* const listed = part.names() ? part.named.marks + c * kGroups : nullptr;
-    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-      if (listed) {
-        const i32 local = c * kChunk + place_in_chunk(j);
-        const u32 bits = part.named.bits_at(local) & ((1u << kVector) - 1);
-        if (bits != 0) {
-          f32* value = part.named.values + part.named.rank_of(local);
-          QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-            if ((bits >> e & 1) != 0) *value++ = x[j * kVector + e];
-          }
-        }
-      }
-      edit_vector(p, row, begin, j, masks, listed, x + j * kVector);
-    }
-  }
+  if constexpr (kEdits)
+    edit_chunk(p, row, (part.first + c) * kChunk, part.names() ? part.named.marks + c * kGroups : nullptr, x);
+}
+QUERN_DEVICE bool is_marked(const u32* marks, i32 at) { return kEdits && marks && bit_at(marks, at); }
+
+// ---- What a warp keeps. Candidates have a bit where they have been edited already, though the others wait.
+inline constexpr u32 kEditedBit = 1u << 31;
+struct Gate {
+  f32 from;     // logits from here on
+  i32 ties;     // behind this token it is not enough to be equal to the bound
+  u32 kept;     // since the bound was last changed
+  bool strict;  // equality is not enough
+};
+struct Chunk {
+  f32 x[kEach];
+};
+
+// What functions that are compiled once need of a part: a reference would put the part into memory.
+struct Keep {
+  u64* candidates;
+  u32* held;
+  u32 most;
+  const u32* marks;  // of the chunk; null where nothing is named
+  bool late;
+};
+QUERN_DEVICE Keep keep_of(const Part& part, i32 begin, bool late) {
+  const u32* const marks = part.names() ? part.named.marks + (begin - part.named.begin) / kGroup : nullptr;
+  return {part.candidates, &part.desk->held, static_cast<u32>(part.most), marks, late};
 }
 
-// Keeps those of a chunk that reach `least`; `strict` from load `ties` on, where equality is not enough. How many.
-QUERN_DEVICE u32 keep_chunk(const Part& part, const f32 (&x)[kEach], i32 begin, f32 least, u32 enough, bool strict) {
-  const f32 above = value_of(key_of(least) + 1);
-  i32 ties = strict ? 0 : kLoads;
-  const f32 from = strict ? above : least;
-  // Most loads have none of them: what is done for each token is done for those that have.
-  u32 own = 0, loads = 0;
-  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-    bool any = false;
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) any |= x[j * kVector + e] >= from;
-    if (ballot(any) == 0) continue;
-    loads |= 1u << j;
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) own += x[j * kVector + e] >= from ? 1u : 0u;
+// Where many tokens of a chunk are equal to the bound: the first of them are enough.
+QUERN_CALLED Gate keep_ties(Row row, Keep keep, Chunk chunk, i32 begin, Gate gate, u32 enough) {
+  QUERN_ROLLED for (i32 i = 0; i < kEach; ++i) {
+    const i32 at_place = place_in_chunk(i / kVector) + i % kVector, token = begin + at_place;
+    f32 x = chunk.x[i];
+    const bool later = keep.late && x >= gate.from && is_marked(keep.marks, at_place);
+    if (keep.late && x >= gate.from && !later) x = edit(row, token, x);
+    const u64 all = ballot(x >= gate.from), counted = ballot(x >= gate.from && !later);
+    const u32 number = static_cast<u32>(popcount(all));
+    if (number != 0) {
+      u32 at = 0;
+      if (lane() == 0) at = atomic_add(keep.held, number);
+      at = shuffle(at, 0) + static_cast<u32>(popcount(all & ((u64{1} << lane()) - 1)));
+      if (x >= gate.from && at < keep.most)
+        keep.candidates[at] =
+            to_candidate(x, keep.late && !later ? static_cast<i32>(static_cast<u32>(token) | kEditedBit) : token);
+      gate.kept += static_cast<u32>(popcount(counted));
+    }
+    if (i % kVector == kVector - 1 && !gate.strict && gate.kept >= enough)
+      gate.strict = true, gate.from = value_of(key_of(gate.from) + 1);
   }
-  if (loads == 0) return 0;
-  u32 through = warp_scan(own), total = shuffle(through, kWarp - 1);
-  if (enough != 0 && !strict && total > enough + kChunk / 8) {
-    // Many are equal to the bound, and the first of them are enough. Numbers of two loads are in a word.
-    u32 pairs[kLoads / 2], sum = 0;
+  return gate;
+}
+
+// Keeps those of a chunk that reach the gate; `max`: this lane's largest. All lanes.
+QUERN_DEVICE void keep_chunk(const SampleParams& p, const Row& row, const Part& part, const f32 (&x)[kEach], f32 max,
+                             i32 begin, const Wanted& wanted, bool late, Gate* gate) {
+  u64 lanes = ballot(max >= gate->from);
+  if (lanes == 0) return;
+  const u32 room = static_cast<u32>(part.most);
+  if (wanted.drop > -infinity()) {
+    // The bound follows the largest logit that any warp has met.
+    const f32 top = warp_max(max) + wanted.drop;
+    const Place others = load_volatile(&part.desk->bound), mine = place_of(top, 0x7fffffff);
+    const u64 highest = shuffle(others, 0);
+    if (mine > highest && lane() == 0) atomic_max(&part.desk->bound, mine);
+    const Place bound = mine > highest ? mine : highest;
+    if (value_at(bound) > gate->from) *gate = {value_at(bound), index_at(bound), 0, false};
+  }
+  if (wanted.enough != 0 && !gate->strict && (gate->kept >= wanted.enough || begin > gate->ties))
+    gate->strict = true, gate->from = value_of(key_of(gate->from) + 1);
+  const f32 from = gate->from;
+  lanes = ballot(max >= from);
+  if (popcount(lanes) <= 4) {
+    if (!late) gate->kept += static_cast<u32>(popcount(lanes));
+    if (!(max >= from)) return;
     QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-      u32 its = 0;
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) its += x[j * kVector + e] >= least ? 1u : 0u;
-      pairs[j / 2] = (j & 1) == 0 ? its : pairs[j / 2] | its << 16;
+      f32 most = x[j * kVector];
+      QUERN_UNROLL for (int e = 1; e < kVector; ++e) most = fmax(most, x[j * kVector + e]);
+      if (!(most >= from)) continue;
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        if (!(x[j * kVector + e] >= from)) continue;
+        const u32 at = atomic_add(&part.desk->held, 1u);
+        if (at < room) part.candidates[at] = to_candidate(x[j * kVector + e], begin + place_in_chunk(j) + e);
+      }
     }
-    ties = 0;
-    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-      if ((j & 1) == 0) pairs[j / 2] = warp_sum(pairs[j / 2]);
-      ties += sum < enough ? 1 : 0;
-      sum += pairs[j / 2] >> 16 * (j & 1) & 0xffffu;
-    }
-    own = 0;
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) own += x[i] >= (i / kVector < ties ? least : above) ? 1u : 0u;
-    through = warp_scan(own), total = shuffle(through, kWarp - 1);
+    return;
+  }
+  u32 own = 0;
+  QUERN_UNROLL for (int i = 0; i < kEach; ++i) own += x[i] >= from ? 1u : 0u;
+  const u32 through = warp_scan(own), total = shuffle(through, kWarp - 1);
+  if (wanted.enough != 0 && !gate->strict && total > wanted.enough + kChunk / 8) {
+    Chunk chunk;
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) chunk.x[i] = x[i];
+    *gate = keep_ties(row, keep_of(part, begin, late), chunk, begin, *gate, wanted.enough);
+    return;
   }
   u32 at = 0;
   if (lane() == 0) at = atomic_add(&part.desk->held, total);
   at = shuffle(at, 0);
-  if (at + total > static_cast<u32>(part.most)) return total;
+  if (at + total > room) {
+    gate->from = infinity(), gate->strict = true;  // there is no room, and more of them are of no use
+    return;
+  }
+  if (!late) gate->kept += total;
   u64* to = part.candidates + (at + through - own);
-  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-    const i32 token = begin + place_in_chunk(j);
-    const f32 reach = j < ties ? least : above;
-    if ((loads >> j & 1) == 0) continue;
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-      if (x[j * kVector + e] >= reach) *to++ = to_candidate(x[j * kVector + e], token + e);
+  QUERN_UNROLL for (int i = 0; i < kEach; ++i) {
+    if (x[i] >= from) *to++ = to_candidate(x[i], begin + place_in_chunk(i / kVector) + i % kVector);
+  }
+}
+
+// What stream_part() makes of a chunk with a NaN or an infinity in it, or with nothing; `local`: its place in the part.
+// What is banned is passed over.
+QUERN_CALLED f32 weigh_odd_chunk(Named named, Chunk chunk, i32 local, f32 max, f32 scale, bool weigh, bool* nan) {
+  if constexpr (kEdits) {
+    QUERN_ROLLED for (i32 i = 0; i < kEach; ++i) {
+      const i32 at = local + place_in_chunk(i / kVector) + i % kVector;
+      if (chunk.x[i] == chunk.x[i] || !named.marks || (named.bits_at(at) & 1) == 0) continue;
+      if ((named.words[named.rank_of(at)] & kBannedBit) != 0) chunk.x[i] = -infinity();
     }
   }
-  return total;
-}
-
-// What stream_part() makes of a chunk with a NaN or an infinity in it, or with nothing.
-struct Chunk {
-  f32 x[kEach];
-};
-QUERN_CALLED f32 weigh_odd_chunk(Chunk chunk, f32 max, f32 scale, bool* nan) {
   *nan = take_nan_out(chunk.x);
-  return max > -infinity() ? warp_sum(sum_of_shares(chunk.x, max, scale)) : 0.0f;
+  return weigh && max > -infinity() ? warp_sum(sum_of_shares(chunk.x, max, scale)) : 0.0f;
 }
 
-// What is done with a part.
-struct Plan {
-  Wanted wanted;
-  bool weigh;  // sums over chunks are asked for
-  f32 scale;
-};
 // Asks for a chunk, so that it is near when it is loaded.
 QUERN_DEVICE void ask_for_chunk(const SampleParams& p, const Row& row, i32 first) {
   constexpr i32 kLine = 128 / static_cast<i32>(sizeof(Logit));
@@ -246,68 +306,92 @@ QUERN_DEVICE void ask_for_chunk(const SampleParams& p, const Row& row, i32 first
   }
 }
 
-// Streams the part. prepare() tells the plan while the first chunk comes; all threads, and it ends with a barrier. No
-// chunk is in registers then: they would be spilled in each turn of the loop. Candidates are on the desk in the end,
-// and what the chunks come to. True in a lane that met a NaN.
+// Streams the part. prepare() leaves the plan on the desk while the first chunk comes; all threads, and it ends with a
+// barrier. No chunk is in registers then: they would be spilled in each turn of the loop. Each warp has a run of
+// chunks, and takes the first of them twice: for the bound, which is of edited logits, and for good. Candidates are on
+// the desk in the end, and what the chunks come to where weights are asked for; *largest: this lane's largest logit,
+// which is raw where edits wait. True in a lane that met a NaN.
 template <class F>
-QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, F prepare) {
-  // Each warp has a run of chunks.
+QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, f32* largest, F prepare) {
   const i32 chunks = row.logits ? part.chunks : 0;
   const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
   if (begin < end) ask_for_chunk(p, row, (part.first + begin) * kChunk);
-  const Plan plan = prepare();
-  bool any_nan = false, strict = false;
-  Place bound = 0;
-  u32 kept = 0;
-  QUERN_ROLLED for (i32 c = begin; c == begin || c < end; ++c) {
+  prepare();
+  const Plan& plan = part.desk->plan;  // read where it is needed: registers are scarce
+  const Wanted& wanted = plan.wanted;
+  Gate gate{infinity(), 0x7fffffff, 0, false};
+  bool any_nan = false;
+  f32 most = -infinity();
+  QUERN_ROLLED for (i32 step = begin - 1; step == begin - 1 || step < end; ++step) {
+    const bool bounds = step < begin, there = begin < end;
+    if (bounds && wanted.none) continue;
+    const i32 c = bounds ? begin : step, first = (part.first + c) * kChunk;
     f32 x[kEach];
-    const bool there = c < end;
     if (there) {
-      load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
+      load_chunk(row, first, p.vocab, p.vectors, x);
+      if (kEdits && (bounds || !plan.late)) edit_part_chunk(p, row, part, c, x);
     } else {
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = -infinity();
     }
-    const Wanted& wanted = plan.wanted;
-    if (there) edit_part_chunk(p, row, part, c, x);
-    f32 max = -infinity(), sum = 0.0f;
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) max = fmax(max, x[i]);  // NaN is passed over
-    const i32 first = (part.first + c) * kChunk;
-    if (c == begin && !wanted.none) bound = find_bound(part, wanted, max, first + kChunk - 1);
-    if (!there) break;
-    max = warp_max(max);
-    if (!wanted.none) {
-      if (wanted.drop > -infinity()) {
-        // The bound follows the largest logit that any warp has met.
-        const Place others = load_volatile(&part.desk->bound);
-        if (max + wanted.drop > value_at(bound)) {
-          bound = place_of(max + wanted.drop, 0x7fffffff), strict = false, kept = 0;
-          if (lane() == 0 && bound > others) atomic_max(&part.desk->bound, bound);
-        }
-        const Place highest = shuffle(others, 0);
-        if (highest > bound) bound = highest, strict = false, kept = 0;
-      }
-      strict = strict || (wanted.enough != 0 && (kept >= wanted.enough || first > index_at(bound)));
-      if (max >= value_at(bound)) kept += keep_chunk(part, x, first, value_at(bound), wanted.enough, strict);
+    if (bounds) {
+      f32 top = -infinity();
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) top = i / kVector < wanted.loads ? fmax(top, x[i]) : top;
+      const Place bound = find_bound(part, wanted, top, first + kChunk - 1);
+      gate.from = value_at(bound), gate.ties = index_at(bound);
+      continue;
     }
-    // What sum_of_shares() makes of ordinary numbers, and NaN where there is one.
+    f32 chains[4] = {-infinity(), -infinity(), -infinity(), -infinity()}, sum = 0.0f;
+    QUERN_UNROLL for (int i = 0; i < kEach; ++i) chains[i % 4] = fmax(chains[i % 4], x[i]);  // NaN is passed over
+    f32 max = fmax(fmax(chains[0], chains[1]), fmax(chains[2], chains[3]));
+    most = fmax(most, max);
+    if (!wanted.none) keep_chunk(p, row, part, x, max, first, wanted, plan.late, &gate);
+    bool odd = false;
     if (plan.weigh) {
+      // What sum_of_shares() makes of ordinary numbers, and NaN where there is one.
+      max = warp_max(max);
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((x[i] - max) * plan.scale);
       sum = warp_sum(sum);
-    } else {
-      bool nan = false;
-      QUERN_UNROLL for (int i = 0; i < kEach; ++i) nan |= x[i] != x[i];
-      sum = ballot(nan) != 0 ? q::nan() : 0.0f;
+      odd = sum != sum || !(max > -infinity());
+    } else if (plan.nans) {
+      QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += x[i];
+      odd = ballot(sum != sum) != 0;
     }
-    if (sum != sum || !(max > -infinity())) {
+    if (odd) {
       Chunk chunk;
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) chunk.x[i] = x[i];
       bool nan;
-      sum = weigh_odd_chunk(chunk, max, plan.scale, &nan);
+      Named named = part.named;
+      if (!part.names()) named.marks = nullptr;
+      sum = weigh_odd_chunk(named, chunk, c * kChunk, max, plan.scale, plan.weigh, &nan);
       any_nan |= nan;
     }
-    if (lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
+    if (plan.weigh && lane() == 0) part.stats[part.first + c] = static_cast<u64>(bits_of(sum)) << 32 | bits_of(max);
   }
+  *largest = most;
   return any_nan;
+}
+
+// In the first block: the other blocks' candidates behind its own, and *bound, the highest of all. How many there are;
+// -1: a block had no room for its own, or there is none for all.
+QUERN_DEVICE i32 gather_candidates(const Part& part, Place* bound) {
+  Desk& desk = *part.desk;
+  Place highest = 0;
+  each_block(part.blocks, &desk.bound, [&](i32, u64 its) { highest = its > highest ? its : highest; });
+  *bound = highest;
+  u32 all = 0;
+  bool complete = true;
+  QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
+    const u32 number = of_block(&desk.held, r);
+    complete = complete && number <= static_cast<u32>(part.most) && all + number <= static_cast<u32>(part.most);
+    if (r != 0 && complete) {
+      QUERN_FOUR_AT_ONCE for (u32 i = static_cast<u32>(thread_index()); i < number; i += kThreads) {
+        part.candidates[all + i] = of_block(part.candidates + i, r);
+      }
+    }
+    all += number;
+  }
+  sync_block();
+  return complete ? static_cast<i32>(all) : -1;
 }
 
 }  // namespace q

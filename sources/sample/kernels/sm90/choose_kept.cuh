@@ -2,14 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/bins.cuh"
+#include "sample/kernels/sm90/pick.cuh"
 
 namespace q {
-
-struct RowSums {
-  f32 max, scale;
-  u64 total;  // of the weights, where they were asked for
-};
 
 // What filters leave: top_k, top_p and the draw are three searches in the same order, each among what the one before
 // has left. Few tokens are listed and done with at once. All threads of the source's blocks; the first block's result
@@ -21,13 +16,14 @@ QUERN_DEVICE Choice search(const Source& source, const Part& part, const RowSums
   Desk& desk = *part.desk;
   const bool counts = s.top_k > 0 && s.top_k < p.vocab, joint = p.joint && counts && s.top_p < 1.0f;
   const bool apart = alone && !source.whole;
-  Scope scope{sums.max, sums.scale, 0.0f, least};
+  Scope scope{sums.max, sums.scale, 0.0f, least, -infinity()};
   // Beyond so many powers of 2 a token weighs nothing, or too little to be within top_p, or is not there.
   f32 most = 41.0f;
   if (!counts && s.top_p < 1.0f)
     most = fmin(most, 0.5f - log2((1.0f - s.top_p) * rcp_approx(static_cast<f32>(p.vocab))));
   if (least > -infinity()) most = fmin(most, (sums.max - least) * sums.scale * 1.001f + 0.5f);
   scope.per = static_cast<f32>(kSpots) * rcp_approx(most);
+  if (alone && source.whole) scope.floor = sums.max - (most + 1.0f) * rcp_approx(sums.scale);
   enum class Doing : i32 { few, all_bins, list, bins } doing = Doing::all_bins;
   Stretch stretch = Stretch::from(scope, least);
   if (!joint && !alone && !source.whole && source.count <= kSegment) doing = Doing::few;

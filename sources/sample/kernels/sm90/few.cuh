@@ -73,8 +73,7 @@ struct Choice {
   f32 x;  // its logit
 };
 template <class Part>
-QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count,
-                                  const Stream& stream) {
+QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count, u64 random) {
   u64* const told = part.desk->bins[0];
   const u32 last = static_cast<u32>(s.top_k > 0 && s.top_k < count ? s.top_k : count) - 1;
   const u64 through = own.before + own.weight;
@@ -87,10 +86,15 @@ QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Set
     sync_block();
     left = told[1];
   }
-  const u64 target = scale_to(wide(stream.of_row()), left);
+  const u64 target = scale_to(random, left);
   if (own.there && own.before <= target && target < through) told[2] = own.place;
   sync_block();
   return {index_at(told[2]), value_at(told[2])};
+}
+template <class Part>
+QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count,
+                                  const Stream& stream) {
+  return choose_of_few(part, own, s, count, wide(stream.of_row()));
 }
 
 }  // namespace q

@@ -2,7 +2,7 @@
 // once; what may stay is looked through by the first block. Where that was not enough, as in a row whose logits are
 // alike, all blocks read the row again.
 // SPDX-License-Identifier: Apache-2.0
-#include "sample/kernels/sm90/choose_kept.cuh"
+#include "sample/kernels/sm90/resolve.cuh"
 
 namespace q {
 
@@ -12,6 +12,7 @@ struct Request {
   bool whole;  // a draw from all of the row
   bool alone;  // a share of the whole row's weight
   bool weigh;  // sums over chunks are asked for
+  bool late;   // edits wait for the end
   u32 wrong;   // what may be said of it before the row is looked at
   f32 inverse_temperature;
 };
@@ -25,6 +26,11 @@ QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const R
   r.weigh = p.sums == Sums::all || r.whole || r.alone;
   r.inverse_temperature = inverse_of(r.settings.temperature);
   if (greedy) r.settings.top_k = 1, r.settings.top_p = 1.0f, r.settings.min_p = 0.0f;
+  // Nothing becomes larger, and no more is asked than which are the largest. A mask that few pass would keep most of
+  // what reaches the bound from being of use.
+  const auto lowers = [](f32 penalty, f32 least) { return penalty >= least && penalty < infinity(); };
+  r.late = kEdits && !r.weigh && !(r.settings.min_p > 0.0f) && !row.allowed && !p.bias_offsets &&
+           lowers(row.repetition, 1.0f) && lowers(row.presence, 0.0f) && lowers(row.frequency, 0.0f);
   return r;
 }
 // How far below the largest logit what min_p leaves may lie: <= 0.
@@ -34,7 +40,7 @@ QUERN_DEVICE f32 drop_of(const Request& r) {
 QUERN_DEVICE Wanted wanted_of(const SampleParams& p, const Part& part, const Request& r) {
   const Settings& s = r.settings;
   Wanted w{};
-  w.drop = drop_of(r);
+  w.drop = drop_of(r), w.loads = kLoads;
   const bool counts = s.top_k > 0 && s.top_k < p.vocab;
   w.none = r.whole || (p.joint && counts && s.top_p < 1.0f);
   const f32 room = 0.7f * static_cast<f32>(part.most), vocab = static_cast<f32>(p.vocab);
@@ -45,79 +51,51 @@ QUERN_DEVICE Wanted wanted_of(const SampleParams& p, const Part& part, const Req
     w.enough = static_cast<u32>(s.top_k);
     const f32 number = 1.5f * static_cast<f32>(s.top_k) + 200.0f;
     if (number > room) w.none = true;
-    const u32 guess = pairs_of_share(part, number * rcp_approx(vocab));
+    const Guess guess = guess_of_share(part, fmin(number * rcp_approx(vocab), 1.0f));
     const u32 half = static_cast<u32>(s.top_k < kFew ? s.top_k : kFew) / 2 + 1;
-    w.nth = guess != 0 && guess < half ? half : guess;
-    if (w.nth > w.enough || (guess == 0 && s.top_k <= kFew)) w.nth = w.enough;
+    w.nth = guess.nth != 0 && guess.nth < half ? half : guess.nth, w.loads = guess.loads;
+    if (w.nth > w.enough || (guess.nth == 0 && s.top_k <= kFew)) w.nth = w.enough, w.loads = kLoads;
     const u32 pairs = static_cast<u32>((part.chunks < kWarps ? part.chunks : kWarps) * (kWarp / 2));
     if (w.nth > pairs) w.nth = 0;
   } else if (r.alone) {
-    w.nth = pairs_of_share(part, fmin(room * rcp_approx(vocab), 1.0f));
+    // More would take longer, and would be enough for few rows more.
+    constexpr f32 kMost = 3200.0f;
+    const Guess guess = guess_of_share(part, fmin(fmin(room, kMost) * rcp_approx(vocab), 1.0f));
+    w.nth = guess.nth, w.loads = guess.loads;
   }
   if (r.settings.temperature != r.settings.temperature) w.none = true;
   return w;
 }
 
-// In the first block: what the others know of their chunks, and the row's largest logit.
-QUERN_DEVICE f32 learn_part(const Part& part, i32 chunks_each) {
-  f32 max = -infinity();
-  QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
-    const i32 r = c / chunks_each;
-    if (r != 0) part.stats[c] = of_block(part.stats + c, r);
-    max = fmax(max, f32_of(static_cast<u32>(part.stats[c])));
+// In the first block: what the others know of their chunks.
+QUERN_DEVICE void learn_part(const Part& part, i32 chunks_each) {
+  if (part.blocks == 1) return;
+  QUERN_ROLLED for (i32 c = chunks_each + thread_index(); c < part.all; c += kThreads) {
+    part.stats[c] = of_block(part.stats + c, c / chunks_each);
   }
-  u32 key = key_of(max);
-  if (part.names()) {
-    each_block(part.blocks, &part.desk->top, [&](i32, u32 its) { key = its > key ? its : key; });
-  }
-  return value_of(reduce_max(part.room(), key));
+}
+// The row's largest logit, by what the blocks say of theirs.
+QUERN_DEVICE f32 largest_of_row(const Part& part) {
+  u32 key = kDead;
+  each_block(part.blocks, &part.desk->top, [&](i32, u32 its) { key = its > key ? its : key; });
+  return value_of(key);
 }
 
-// In the first block: the other blocks' candidates behind its own, no lower than `*bound`, which is the highest bound
-// of all. How many there are; -1: a block had no room for its own, or there is none for all, or fewer than `enough`
-// reach the bound, and it lies above `least`.
-QUERN_DEVICE i32 gather_candidates(const Part& part, u32 enough, f32 least, Place* bound) {
-  Desk& desk = *part.desk;
-  Place highest = 0;
-  each_block(part.blocks, &desk.bound, [&](i32, u64 its) { highest = its > highest ? its : highest; });
-  *bound = highest;
-  u32 all = 0;
-  bool complete = true;
-  each_block(part.blocks, &desk.held, [&](i32 r, u32 its) {
-    complete = complete && its <= static_cast<u32>(part.most);
-    all += its;
-    if (thread_index() == 0) desk.ends[r] = all;
-  });
-  sync_block();  // all know how many there are before there are more
-  if (!complete) return -1;
-  const u32 own = desk.ends[0];
-  u32 reaching = 0;
-  constexpr int kAtOnce = 4;  // loads under way
-  QUERN_ROLLED for (u32 base = static_cast<u32>(thread_index()); base < all; base += kThreads * kAtOnce) {
-    u64 candidates[kAtOnce];
-    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-      const u32 at = base + static_cast<u32>(j * kThreads);
-      i32 from = 0;
-      u32 begin = 0;
-      QUERN_ROLLED while (from + 1 < part.blocks && at >= desk.ends[from]) begin = desk.ends[from++];
-      candidates[j] = at < all ? of_block(part.candidates + (at - begin), from) : 0;
-    }
-    QUERN_ROLLED for (int j = 0; j < kAtOnce; ++j) {
-      const u64 candidate = candidates[0];
-      QUERN_UNROLL for (int m = 1; m < kAtOnce; ++m) candidates[m - 1] = candidates[m];
-      const u32 at = base + static_cast<u32>(j * kThreads);
-      if (at >= all || place_of_candidate(candidate) < highest) continue;
-      ++reaching;
-      if (at < own) continue;
-      const u32 to = atomic_add(&desk.held, 1u);
-      if (to < static_cast<u32>(part.most)) part.candidates[to] = candidate;
+// The candidates that a block has are edited, where edits wait; *top: the key of this thread's largest.
+QUERN_DEVICE void settle_candidates(const SampleParams& p, const Row& row, const Part& part, u32* top) {
+  if constexpr (kEdits) {
+    const u32 held = part.desk->held, there = held < static_cast<u32>(part.most) ? held : static_cast<u32>(part.most);
+    QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < there; i += kThreads) {
+      const u64 candidate = part.candidates[i];
+      const i32 token = static_cast<i32>(static_cast<u32>(token_of_candidate(candidate)) & ~kEditedBit);
+      const bool out = is_marked(part.names() ? part.named.marks : nullptr, token - part.named.begin);
+      f32 x = value_of_candidate(candidate);
+      if (token == token_of_candidate(candidate)) x = out ? edit_named(row, part.named, token, x) : edit(row, token, x);
+      part.candidates[i] = to_candidate(x, token);
+      const u32 key = key_of(x);
+      *top = key > *top ? key : *top;
     }
   }
-  reaching = reduce_sum(part.room(), reaching);
-  const u32 held = desk.held;
-  sync_block();
-  if (held > static_cast<u32>(part.most) || (highest != 0 && value_at(highest) > least && reaching < enough)) return -1;
-  return static_cast<i32>(held);
 }
 
 // f(token, logit) for each named token of the row, in the first block.
@@ -140,6 +118,17 @@ QUERN_DEVICE void each_named(const Part& part, i32 chunks_each, F f) {
         of_block(named.values + n, r));
     }
   }
+}
+
+// The logit of a named token, in the first block.
+QUERN_DEVICE f32 value_of_named(const Part& part, i32 chunks_each, i32 token) {
+  const i32 r = token / (chunks_each * kChunk), local = token - r * chunks_each * kChunk, pair = local >> 6;
+  const u32 low = of_block(part.named.marks + 2 * pair, r), high = of_block(part.named.marks + 2 * pair + 1, r);
+  const u32 two = of_block(reinterpret_cast<const u32*>(part.named.before) + (pair >> 1), r);
+  const u32 below = (1u << (local & 31)) - 1;
+  const u32 within =
+      static_cast<u32>((local & 32) != 0 ? popcount(low) + popcount(high & below) : popcount(low & below));
+  return of_block(part.named.values + ((pair & 1) != 0 ? two >> 16 : two & 0xffffu) + within, r);
 }
 
 // The sums of the row's weights; those of chunks are left in `work`.
@@ -182,12 +171,7 @@ QUERN_DEVICE Choice choose_of_row(const SampleParams& p, const Row& row, const P
   const u64 target = scale_to(wide(stream.of_row()), sums.of_chunks + sums.of_named);
   if (kEdits && target >= sums.of_chunks) {
     const i32 id = sums.race == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(sums.race));
-    f32 x = 0.0f;
-    each_named(part, p.chunks_per_block, [&](i32 token, f32 its) {
-      if (token == id) part.desk->max = its;
-    });
-    sync_block();
-    if (id >= 0) x = part.desk->max;
+    const f32 x = id >= 0 ? value_of_named(part, p.chunks_per_block, id) : 0.0f;
     return {id, x};
   }
   const i32 chunk = find_on_line(room.scratch, part.all, target, reinterpret_cast<const u64*>(part.work));
@@ -219,106 +203,166 @@ QUERN_DEVICE Choice choose_of_row(const SampleParams& p, const Row& row, const P
   return {token_of_candidate(found) - 1, value_of_candidate(found)};
 }
 
-// Tells the other blocks whether what the first one does is enough.
-QUERN_DEVICE void announce(const Part& part, bool enough) {
-  if (thread_index() == 0) part.desk->verdict = enough;
+// The largest logit of the part, as edited: the row is read again.
+QUERN_DEVICE void find_largest(const Source& source, const Part& part) {
+  f32 max = -infinity();
+  const i32 begin = part.first * kChunk, end = begin + part.chunks * kChunk;
+  QUERN_FOUR_AT_ONCE for (i32 token = begin + thread_index(); token < end && token < source.p->vocab;
+                          token += kThreads) {
+    const bool out = is_marked(part.names() ? part.named.marks : nullptr, token - begin);
+    max = fmax(max, out ? -infinity() : edited(*source.row, token));
+  }
+  if (part.names()) {
+    QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
+      max = fmax(max, part.named.values[r]);
+    }
+  }
+  const u32 key = reduce_max(part.room(), key_of(max));
+  if (thread_index() == 0) part.desk->top = key;
   sync_blocks(part.blocks);
 }
 
-QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
+// Compiled once: where edits wait and the row is searched as a whole, what is said of named tokens is gone.
+QUERN_CALLED Named name_tokens(const SampleParams& p, i32 i, u64* scratch, Named named) {
+  name_part(p, i, scratch, &named);
+  return named;
+}
+
+QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, i32 i) {
   Desk& desk = *part.desk;
   const Row row = row_of_call(p, i);
-  Request request{};
-  Stream stream{};
-  Wanted wanted{};
-  bool nan = stream_part(p, row, part, [&]() -> Plan {
-    request = request_of(p, part.room(), row);
-    stream = {p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed, p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
-              p.seeds ? u64{0} : static_cast<u64>(i) + 1};
-    wanted = wanted_of(p, part, request);
-    if (thread_index() == 0) desk.held = 0, desk.bound = 0, desk.nan = 0, desk.top = 0, desk.named = 0;
-    sync_block();
+  f32 largest;
+  if (part.names()) ask_for_lists(p, i);
+  bool nan = stream_part(p, row, part, &largest, [&] {
+    const Request request = request_of(p, part.room(), row);
+    if (thread_index() == 0) {
+      desk.held = 0, desk.bound = 0, desk.nan = 0, desk.top = kDead, desk.named = 0;
+      desk.plan = {wanted_of(p, part, request), request.weigh, request.late, p.status != nullptr,
+                   request.inverse_temperature * kLog2OfE};
+      *asked = request;
+    }
     if (part.names()) {
-      name_part(p, i, desk.scratch, &part.named);
+      part.named = name_tokens(p, i, desk.scratch, part.named);
       if (thread_index() == 0) desk.named = part.named.count;
     }
-    return {wanted, request.weigh, request.inverse_temperature * kLog2OfE};
+    sync_block();
   });
+  // Read back: what is held in registers as the row streams by would be spilled.
+  const Request& request = *asked;
+  const Wanted& wanted = desk.plan.wanted;
+  const Stream stream{p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed,
+                      p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
+                      p.seeds ? u64{0} : static_cast<u64>(i) + 1};
   const Settings& s = request.settings;
   const f32 scale = request.inverse_temperature * kLog2OfE;
-  if (part.names() && row.logits) {
+  u32 top = request.late ? kDead : key_of(largest);
+  if (part.names() && !request.late && row.logits) {
     const Place bound = desk.bound;  // what is lower than the bound does not matter
     nan |= settle_named(p, row, part.named, [&](i32 token, f32 x) {
       if (!(x > -infinity())) return;
-      atomic_max(&desk.top, key_of(x));
+      const u32 key = key_of(x);
+      top = key > top ? key : top;
       if (wanted.none || place_of(x, token) < bound) return;
       const u32 at = atomic_add(&desk.held, 1u);
       if (at < static_cast<u32>(part.most)) part.candidates[at] = to_candidate(x, token);
     });
   }
+  if (request.late) {
+    sync_block();  // all candidates are there
+    settle_candidates(p, row, part, &top);
+  }
+  top = warp_max(top);
+  if (lane() == 0) atomic_max(&desk.top, top);
   if (p.status != nullptr && nan) desk.nan = 1;
   sync_blocks(part.blocks);
 
+  // What the first block does with the candidates; then, where these were not enough, all with the row.
+  enum class Then : i32 { done, search, whole } then = Then::done;
   u32 status = 0;
   RowSums sums{-infinity(), scale, 0};
   Choice choice{-1, 0.0f};
-  bool whole = false;  // the row has to be searched
+  Source source{&p, &row, false, 1, 0};
+  f32 least = -infinity();
   if (part.rank == 0) {
     status = request.wrong;
     if (status == 0) {
       each_block(part.blocks, &desk.nan, [&](i32, u32 its) { status |= its != 0 ? static_cast<u32>(kNan) : 0u; });
-      sums.max = learn_part(part, p.chunks_per_block);
-      if (!(sums.max > -infinity())) status |= kEmpty;
+      sums.max = largest_of_row(part);
+      if (!(sums.max > -infinity())) {
+        // Where edits wait, only what reaches the bound has been looked at.
+        if (request.late) {
+          then = Then::whole;
+        } else {
+          status |= kEmpty;
+        }
+      }
+    }
+    if (sums.max > -infinity()) {
+      Weights weights{};
+      if (request.weigh) {
+        learn_part(part, p.chunks_per_block);
+        sync_block();
+        weights = weigh_row(part, p.chunks_per_block, sums.max, request, stream);
+      }
+      sums.total = weights.of_chunks + weights.of_named;
+      if (request.whole) {
+        choice = choose_of_row(p, row, part, weights, scale, stream);
+      } else if (wanted.none) {
+        then = Then::whole;
+      } else {
+        Held held{0, 0, -infinity(), wanted.enough, 0, 0.0f, 0.0f};
+        if (s.min_p > 0.0f) held.least = fmin(sums.max + drop_of(request), sums.max);
+        held.count = gather_candidates(part, &held.bound);
+        least = held.least;
+        if (is_token(held.bound)) least = fmax(least, value_at(held.bound));
+        source.count = held.count;
+        Picked picked = Picked::short_of;
+        if (held.count >= 0) {
+          const PickedToken token = pick(pick_of(p, part, held, sums, s, request.alone, stream));
+          picked = token.picked, choice = token.choice;
+        }
+        if (picked == Picked::short_of) then = Then::whole;
+        if (picked == Picked::crowded) then = Then::search;
+      }
     }
   }
-  const bool found = sums.max > -infinity();
-  Source source{&p, &row, false, 1, 0};
-  f32 least = -infinity();
-  if (found) {
-    Weights weights{};
-    if (request.weigh) weights = weigh_row(part, p.chunks_per_block, sums.max, request, stream);
-    sums.total = weights.of_chunks + weights.of_named;
-    if (request.whole) {
-      choice = choose_of_row(p, row, part, weights, scale, stream);
-    } else {
-      Place bound = 0;
-      if (s.min_p > 0.0f) least = fmin(sums.max + drop_of(request), sums.max);
-      source.count = wanted.none ? -1 : gather_candidates(part, wanted.enough, least, &bound);
-      whole = source.count < 0;
-      if (is_token(bound)) least = fmax(least, value_at(bound));
-    }
-  }
-  bool ready = part.rank == 0 && (!found || request.whole);
-  if (ready) announce(part, true);
   QUERN_ROLLED for (int attempt = 0; attempt < 2; ++attempt) {
-    if (ready) break;
     if (attempt == 0) {
-      if (part.rank != 0) {
-        sync_cluster_shared();
-        ready = of_block(&desk.verdict, 0) != 0;
-        continue;
-      }
-      if (!whole && !request.alone) announce(part, true);
-      if (whole) {
-        if (thread_index() == 0) desk.max = sums.max, desk.total = sums.total;
-        announce(part, false);
-        continue;
-      }
+      if (part.rank == 0 && then != Then::search) continue;
+      if (part.rank != 0) continue;
     } else {
-      sums.max = of_block(&desk.max, 0), sums.total = of_block(&desk.total, 0);
+      if (part.rank == 0 && thread_index() == 0)
+        desk.verdict = then == Then::done, desk.max = sums.max, desk.total = sums.total;
+      sync_blocks(part.blocks);
+      if (of_block(&desk.verdict, 0) != 0) break;
       source = {&p, &row, true, part.blocks, 0};
+      sums.max = of_block(&desk.max, 0), sums.total = of_block(&desk.total, 0);
+      if (request.late) {
+        if (part.names() && row.logits) {
+          part.named = name_tokens(p, i, desk.scratch, part.named);
+          QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
+            const i32 token = part.named.token_of(r);
+            part.named.values[r] = edit_named(row, part.named, token, to_f32(row.logits[token]));
+          }
+          sync_block();
+        }
+        find_largest(source, part);
+        sums.max = largest_of_row(part);
+        if (!(sums.max > -infinity())) {
+          status |= kEmpty;
+          break;
+        }
+      }
       least = s.min_p > 0.0f ? fmin(sums.max + drop_of(request), sums.max) : -infinity();
       sync_block();
     }
     bool ok = true;
+    if (attempt == 1 && resolve(source, part, sums, s, least, request.alone, stream, &choice)) break;
     choice = search(source, part, sums, s, least, request.alone, stream, &ok);
-    if (attempt == 0 && request.alone) {
-      if (!ok && thread_index() == 0) desk.max = sums.max, desk.total = sums.total;
-      announce(part, ok);
-      sync_block();
-    }
-    ready = ok;
+    then = ok ? Then::done : Then::whole;
+    sync_block();
   }
+  const bool found = sums.max > -infinity();
   if (part.rank != 0 || thread_index() != 0) return;
   f32 logprob = found ? 0.0f : q::nan();
   if (p.sums == Sums::all && found)
@@ -328,10 +372,11 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, i32 i) {
 
 QUERN_DEVICE void sample_filtered(const SampleParams& p) {
   QUERN_SHARED(Desk, desk, 1);
+  QUERN_SHARED(Request, asked, 1);
   Part part = part_of(p, desk);
   const i32 clusters = block_count(0) / part.blocks;
   QUERN_ROLLED for (i32 i = block_index(0) / part.blocks; i < p.count; i += clusters) {
-    sample_row(p, part, i);
+    sample_row(p, part, asked, i);
     // Before this block's shared memory is used again or is gone, the others have read it, and all of its own threads.
     sync_blocks(part.blocks);
   }

@@ -17,7 +17,7 @@ struct Named {
   u32* marks;   // [32 a chunk] bits of the tokens that are named
   u16* before;  // [16 a chunk] how many are before each 64 tokens
   u32* words;   // of each that is named
-  f32* values;  // its logit: raw as it streams by, then as edited
+  f32* values;  // its logit, as edited
   i32 begin, chunks;
   u32 count;
 
@@ -36,6 +36,15 @@ struct Named {
   }
 };
 
+// Asks for the row's lists, so that they are near when they are read.
+QUERN_DEVICE void ask_for_lists(const SampleParams& p, i32 i) {
+  constexpr i32 kLine = 128 / 4;
+  static_assert(kMostEdited <= kThreads * kLine);
+  const i32 at = thread_index() * kLine;
+  if (p.output.tokens && at < p.output.most) prefetch_line(p.output.tokens + i * p.output.stride + at);
+  if (p.prompt.tokens && at < p.prompt.most) prefetch_line(p.prompt.tokens + i * p.prompt.stride + at);
+}
+
 // Makes the list of the part that has chunks begin / kChunk and on. All threads; ends with a barrier.
 QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* named) {
   bins_zero<kThreads>(named->marks, named->chunks * kGroups);
@@ -46,16 +55,22 @@ QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* n
     if (token >= named->begin && token < end) atomic_or(named->marks + (local >> 5), 1u << (local & 31));
   });
   sync_block();
-  const i32 all = named->chunks * kGroups / 2, each = div_up(all, kThreads), first = thread_index() * each;
-  u64 own = 0;
-  QUERN_ROLLED for (i32 w = first; w < first + each && w < all; ++w) {
-    own += static_cast<u64>(popcount(named->marks[2 * w])) + static_cast<u64>(popcount(named->marks[2 * w + 1]));
-  }
-  u64 at = sum_before(scratch, own);
+  // Each warp has a run of pairs of words.
+  const i32 all = named->chunks * kGroups / 2, each = div_up(all, kThreads / kWarp), first = warp() * each;
+  const i32 end_of_run = first + each < all ? first + each : all;
+  const auto bits_of_pair = [&](i32 w) {
+    return static_cast<u32>(popcount(named->marks[2 * w]) + popcount(named->marks[2 * w + 1]));
+  };
+  u32 own = 0;
+  QUERN_FOUR_AT_ONCE for (i32 w = first + lane(); w < end_of_run; w += kWarp) own += bits_of_pair(w);
+  own = warp_sum(own);
+  u32 at = static_cast<u32>(shuffle(sum_before(scratch, lane() == 0 ? u64{own} : u64{0}), 0));
   named->count = static_cast<u32>(scratch[kThreads / kWarp]);
-  QUERN_ROLLED for (i32 w = first; w < first + each && w < all; ++w) {
-    named->before[w] = static_cast<u16>(at);
-    at += static_cast<u64>(popcount(named->marks[2 * w])) + static_cast<u64>(popcount(named->marks[2 * w + 1]));
+  QUERN_ROLLED for (i32 base = first; base < end_of_run; base += kWarp) {
+    const i32 w = base + lane();
+    const u32 its = w < end_of_run ? bits_of_pair(w) : 0, through = warp_scan(its);
+    if (w < end_of_run) named->before[w] = static_cast<u16>(at + through - its);
+    at += shuffle(through, kWarp - 1);
   }
   bins_zero<kThreads>(named->words, static_cast<i32>(named->count));
   sync_block();
@@ -71,28 +86,52 @@ QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* n
   sync_block();
 }
 
-// The values are raw: makes them what is sampled from, and f(token, value) of each. True where one was NaN.
+// The logit x of a named token, as edited but for a bias.
+QUERN_DEVICE f32 edit_named(const Row& row, const Named& named, i32 token, f32 x) {
+  const u32 said = named.words[named.rank_of(token - named.begin)];
+  const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
+  x = penalise(row, x, in_prompt, static_cast<i32>(said & kCountBits) + (row.counts ? row.counts[token] : 0));
+  if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
+  return fmax(x, -infinity());
+}
+
+// Reads the named tokens' logits, makes them what is sampled from, and f(token, value) of each. True where one was NaN.
 template <class F>
 QUERN_DEVICE bool settle_named(const SampleParams& p, const Row& row, const Named& named, F f) {
-  sync_block();
-  QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < named.count; r += kThreads) {
-    const i32 token = named.token_of(r);
-    const u32 said = named.words[r];
-    const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
-    f32 x = penalise(row, named.values[r], in_prompt,
-                     static_cast<i32>(said & kCountBits) + (row.counts ? row.counts[token] : 0));
-    if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
-    named.values[r] = x;
+  constexpr int kAtOnce = 4;  // loads under way
+  QUERN_ROLLED for (u32 base = static_cast<u32>(thread_index()); base < named.count; base += kThreads * kAtOnce) {
+    i32 token[kAtOnce];
+    f32 x[kAtOnce];
+    bool prompt[kAtOnce], allowed[kAtOnce];
+    i32 counts[kAtOnce];
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const u32 r = base + static_cast<u32>(j * kThreads);
+      token[j] = named.token_of(r < named.count ? r : base);
+      x[j] = to_f32(row.logits[token[j]]);
+      prompt[j] = row.prompt_mask && bit_at(row.prompt_mask, token[j]);
+      allowed[j] = !row.allowed || bit_at(row.allowed, token[j]);
+      counts[j] = row.counts ? row.counts[token[j]] : 0;
+    }
+    QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
+      const u32 r = base + static_cast<u32>(j * kThreads);
+      if (r >= named.count) continue;
+      const u32 said = named.words[r];
+      const f32 edited =
+          penalise(row, x[j], prompt[j] || (said & kPromptBit) != 0, static_cast<i32>(said & kCountBits) + counts[j]);
+      named.values[r] = (said & kBannedBit) != 0 || !allowed[j] ? -infinity() : edited;
+    }
   }
-  sync_block();
-  const Biases biases = biases_of(p, row.i);
-  QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
-    const i32 token = p.bias_ids[at], local = token - named.begin;
-    if (token < 0 || token >= p.vocab || local < 0 || local >= named.chunks * kChunk) continue;
-    f32* const x = named.values + named.rank_of(local);
-    if (*x != -infinity()) *x += p.bias_values[at];
+  if (p.bias_offsets) {
+    sync_block();
+    const Biases biases = biases_of(p, row.i);
+    QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
+      const i32 token = p.bias_ids[at], local = token - named.begin;
+      if (token < 0 || token >= p.vocab || local < 0 || local >= named.chunks * kChunk) continue;
+      f32* const x = named.values + named.rank_of(local);
+      if (*x != -infinity()) *x += p.bias_values[at];
+    }
+    sync_block();
   }
-  sync_block();
   bool nan = false;
   QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < named.count; r += kThreads) {
     const f32 x = named.values[r];

@@ -1,10 +1,9 @@
 // The pieces of a search, in which all blocks of a cluster find the token of a row that is the k-th in descending
 // order, or at which the weights sum up to so much.
 //
-// One pass over the part sorts its tokens into bins by their distance from the largest logit; a bin holds the weights
-// of its tokens, as integers, and their number. With the bins of all blocks added up, each block knows the bin that is
-// looked for, and that alone has to be looked into: all blocks read its tokens, and rank them. A bin of too many is
-// divided further, by the tokens' ranks.
+// One pass over the part sorts its tokens into bins by their distance from the largest logit. With the bins of all
+// blocks added up it is known which bin is looked for, and that alone has to be looked into: its tokens are listed and
+// ranked. A bin of too many is divided further, by the tokens' ranks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,257 +12,219 @@
 namespace q {
 
 inline constexpr f32 kMagic = 0x1p23f;  // x + kMagic has the integer nearest to x in its low bits
-inline constexpr u32 kNoBin = ~0u;
-static_assert(kSpots % kThreads == 0);
-inline constexpr int kOwnBins = kSpots / kThreads;
 
-struct Bins {
-  u32* weights;  // [kSpots + 1] low and high words; behind the bins, of all tokens there are
-  u32* counts;
-  QUERN_DEVICE static Bins at(u32* first) { return {first, first + 2 * kSpots + 2}; }
-  QUERN_DEVICE static Bins of(const Part& part) { return at(reinterpret_cast<u32*>(part.work)); }
-  QUERN_DEVICE void zero() const { bins_zero<kThreads>(weights, kBinWords); }
-  QUERN_DEVICE void add(u32 bin, u64 weight, u32 count) const {
-    const u32 low = static_cast<u32>(weight), sum = atomic_add(weights + 2 * bin, low) + low;
-    const u32 high = static_cast<u32>(weight >> 32) + (sum < low ? 1u : 0u);
-    if (high != 0) atomic_add(weights + 2 * bin + 1, high);
-    atomic_add(counts + bin, count);
-  }
-};
-
-// What is looked for in a row: which tokens are there, and how they are weighed and binned.
+// How tokens are weighed, sorted into bins and ranked.
+inline constexpr int kFineBits = 5, kFine = 1 << kFineBits, kTopBits = 2 * kFineBits, kTopBins = 1 << kTopBits;
+static_assert(kFine <= kWarp && kTopBins * 3 == kBinWordsKept);
 struct Scope {
   f32 max, scale, per;  // bins a power of 2 of weight
-  f32 least;            // smaller logits are not there
-  QUERN_DEVICE f32 exponent(f32 x) const { return x >= least ? exponent_of(max, x, scale) : -infinity(); }
-  QUERN_DEVICE u64 weigh(f32 x) const { return to_units(exp2(exponent_of(max, x, scale))); }
-  QUERN_DEVICE u32 bin_at(f32 exponent) const { return bits_of(fma(exponent, -per, kMagic)) - bits_of(kMagic); }
-};
-// A stretch of the order: tokens of one bin, or of any, whose ranks, 0 for the largest there can be, lie in a range.
-struct Stretch {
-  f32 lowest, highest;  // logits outside are not in it
-  u32 bin;              // kNoBin: of any
-  u32 top;              // key of rank 0
-  u64 first, last;
+  u32 top;              // key of the largest logit
+  QUERN_DEVICE f32 exponent(f32 x) const { return exponent_of(max, x, scale); }
+  QUERN_DEVICE u64 weigh(f32 x) const { return to_units(exp2(exponent(x))); }
+  QUERN_DEVICE u32 bin_at(f32 exponent) const {
+    const u32 bin = bits_of(fma(exponent, -per, kMagic)) - bits_of(kMagic);
+    return bin < static_cast<u32>(kTopBins) ? bin : static_cast<u32>(kTopBins) - 1;
+  }
+  // 0 for the largest there can be.
   static constexpr int kIndexBits = 20;
   static_assert(kMostVocab <= 1 << kIndexBits);
-  QUERN_DEVICE u64 rank_of(Place place) const {
-    return static_cast<u64>(top - key_at(place)) << kIndexBits | static_cast<u32>(index_at(place));
+  QUERN_DEVICE u64 rank_of(f32 x, i32 token) const {
+    return static_cast<u64>(top - key_of(x)) << kIndexBits | static_cast<u32>(token);
   }
-  QUERN_DEVICE bool has(const Scope& scope, f32 x, u64 rank) const {
-    return (bin == kNoBin || scope.bin_at(scope.exponent(x)) == bin) && rank >= first && rank <= last;
-  }
-  // Of a bin of the scope. Logits outside cannot be in it, whatever was rounded.
-  QUERN_DEVICE static Stretch of_bin(const Scope& scope, u32 bin) {
-    const f32 b = static_cast<f32>(bin), step = rcp_approx(scope.per * scope.scale);
-    const f32 far = (b + 0.5f) * step, slack = (fabs(scope.max) + far) * 0x1p-20f;
-    f32 highest = scope.max - (b - 0.5f) * step + slack, lowest = scope.max - far - slack;
-    if (!(highest < scope.max)) highest = scope.max;
-    if (!(lowest > -infinity())) lowest = -infinity();
-    return {lowest, highest, bin, key_of(highest), 0, ~u64{0}};
+  QUERN_DEVICE Place place_of_rank(u64 rank) const {
+    const u32 key = top - static_cast<u32>(rank >> kIndexBits),
+              index = static_cast<u32>(rank) & ((1u << kIndexBits) - 1);
+    return static_cast<u64>(key) << 32 | static_cast<u32>(~index);
   }
 };
-
-// What a thread adds to the two bins that it met last, so that rows whose logits lie close together do not have all
-// threads add to one bin all the time.
-struct LastBins {
-  u32 bin[2], count[2];
-  u64 weight[2];
-  QUERN_DEVICE void take(const Bins& bins, u32 its, u64 its_weight) {
-    if (its == bin[0] && count[0] != 0) {
-      weight[0] += its_weight, ++count[0];
-    } else if (its == bin[1] && count[1] != 0) {
-      weight[1] += its_weight, ++count[1];
-    } else {
-      if (count[1] != 0) bins.add(bin[1], weight[1], count[1]);
-      bin[1] = bin[0], count[1] = count[0], weight[1] = weight[0];
-      bin[0] = its, count[0] = 1, weight[0] = its_weight;
-    }
-  }
-  QUERN_DEVICE void add(const Bins& bins) const {
-    QUERN_ROLLED for (int i = 0; i < 2; ++i) {
-      const u32 its = i == 0 ? count[0] : count[1];
-      if (its != 0) bins.add(i == 0 ? bin[0] : bin[1], i == 0 ? weight[0] : weight[1], its);
-    }
-  }
-};
-// Whether many of a warp's lanes are in one bin.
-QUERN_DEVICE bool is_crowded(u32 bin, bool take) {
-  const u64 left = ballot(take);
-  const u32 its = shuffle(bin, left == 0 ? 0 : static_cast<int>(trailing_zeros(left)));
-  return popcount(ballot(take && bin == its)) >= 6;
-}
-
-// The bins of the whole scope, and what all its tokens in this part weigh.
-QUERN_DEVICE void bin_part(const Part& part, const Scope& scope) {
-  const Bins bins = Bins::of(part);
-  LastBins last{};
-  u64 own = 0;
-  const i32 end = part.length(), begin = thread_index() * 4;
-  bool crowded = false;
-  QUERN_ROLLED for (i32 i = begin; i < end; i += kThreads * 4) {
-    const vec16 four = load16(part.slice + i);
-    f32 y[4];
-    QUERN_UNROLL for (int e = 0; e < 4; ++e) y[e] = scope.exponent(f32_of(four.x[e]));
-    // The first tokens tell for all of them.
-    if (i == begin) crowded = is_crowded(scope.bin_at(y[0]), scope.bin_at(y[0]) < kSpots);
-    QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-      const u64 weight = to_units(exp2(y[e]));
-      const u32 bin = scope.bin_at(y[e]);
-      own += weight;
-      if (bin >= kSpots) continue;
-      if (crowded) {
-        last.take(bins, bin, weight);
-      } else {
-        bins.add(bin, weight, 1);
-      }
-    }
-  }
-  last.add(bins);
-  own = warp_sum(own);
-  if (lane() == 0) bins.add(kSpots, own, 0);
-}
-
-// What is done with the tokens of a stretch.
-enum class Scan : i32 {
-  list,   // onto this block's list; `listed` counts them, beyond its end, too
-  range,  // the lowest and the highest rank
-  bins    // into bins of 2^shift ranks each
-};
-struct Ranks {
+// Tokens of some bins, and of those the ones whose ranks lie in a range.
+struct Stretch {
+  u32 from, to;
   u64 first, last;
+  QUERN_DEVICE bool has(u32 bin, u64 rank) const { return bin >= from && bin <= to && rank >= first && rank <= last; }
 };
-QUERN_DEVICE Ranks scan_part(const Part& part, const Scope& scope, const Stretch& stretch, Scan scan, int shift,
-                             Place* list, u32* listed, const u16* sieved) {
-  const Bins bins = Bins::of(part);
-  const f32 lowest = stretch.lowest, highest = stretch.highest;
-  Ranks ranks{~u64{0}, 0};
-  LastBins last{};
-  // A warp takes four tokens a lane at once, or of those that have been set apart one a lane.
-  constexpr i32 kFours = kChunk / (kWarp * 4);
-  const i32 count = sieved ? static_cast<i32>(part.desk->sieved) : 0;
-  const i32 units = sieved ? div_up(count, kWarp) : part.chunks * kFours;
-  QUERN_ROLLED for (i32 unit = warp(); unit < units; unit += kWarps) {
-    if (scan == Scan::list && ballot(load_volatile(listed) > static_cast<u32>(kSegment)) != 0) break;  // too many
-    vec16 four;
-    u32 near = 0;
-    i32 at;
-    if (sieved) {
-      const i32 i = unit * kWarp + lane();
-      at = i < count ? sieved[i] : 0;
-      four.x[0] = bits_of(part.slice[at]);
-      near = i < count && f32_of(four.x[0]) >= lowest && f32_of(four.x[0]) <= highest ? 1u : 0u;
-    } else {
-      if (!(part.top_of(part.first + unit / kFours) >= lowest)) continue;
-      at = unit * kWarp * 4 + lane() * 4;
-      four = load16(part.slice + at);
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        near |= f32_of(four.x[e]) >= lowest && f32_of(four.x[e]) <= highest ? 1u << e : 0u;
-      }
+inline constexpr Stretch kAllThereIs{0, ~0u, 0, ~u64{0}};
+
+// 32 coarse bins of 32 each. What is in a bin is summed up in three words of 14 bits and what they grow by, which need
+// no carry while they do.
+struct Bins {
+  u32* words;  // [2 a bin], then one more a bin; once settled a u64 a bin in the place of the former
+
+  QUERN_DEVICE static Bins of(const Part& part) { return {reinterpret_cast<u32*>(part.work)}; }
+  QUERN_DEVICE u64* sums() const { return reinterpret_cast<u64*>(words); }
+  QUERN_DEVICE u64* coarse() const { return sums() + kBinWordsKept / 2; }
+  QUERN_DEVICE void zero() const { bins_zero<kThreads>(sums(), kBinWordsKept / 2); }
+  QUERN_DEVICE void add(u32 bin, u64 amount) const {
+    constexpr int kPiece = 14;
+    constexpr u32 kMask = (1u << kPiece) - 1;
+    const u32 low = static_cast<u32>(amount) & kMask, middle = static_cast<u32>(amount >> kPiece) & kMask,
+              high = static_cast<u32>(amount >> (2 * kPiece));
+    if (low != 0) atomic_add(words + 2 * bin, low);
+    if (middle != 0) atomic_add(words + 2 * bin + 1, middle);
+    if (high != 0) atomic_add(words + 2 * kTopBins + bin, high);
+  }
+  // All lanes together. Where many are in one bin, as of logits that are alike, they are added up first.
+  QUERN_DEVICE void add_warp(u32 bin, u64 amount) const {
+    bool left = amount != 0;
+    QUERN_ROLLED for (int round = 0; round < 2; ++round) {
+      const u64 all = ballot(left);
+      if (all == 0) return;
+      const int leader = static_cast<int>(trailing_zeros(all));
+      const u32 its = shuffle(bin, leader);
+      const bool mine = left && bin == its;
+      if (popcount(ballot(mine)) < 8) break;  // the same in all lanes
+      const u64 sum = warp_sum(mine ? amount : u64{0});
+      if (lane() == leader) add(bin, sum);
+      left = left && !mine;
     }
-    QUERN_ROLLED while (ballot(near != 0) != 0) {
-      const bool here = (near & 1) != 0;
-      const f32 x = f32_of(four.x[0]);
-      const Place place = place_of(x, part.begin() + at);
-      const u64 rank = stretch.rank_of(place);
-      const bool take = here && is_token(place) && stretch.has(scope, x, rank);
-      if (take && scan == Scan::bins) {
-        last.take(bins, static_cast<u32>((rank - stretch.first) >> shift), scope.weigh(x));
-      } else if (take && scan == Scan::list) {
-        const u32 number = atomic_add(listed, 1u);
-        if (number < static_cast<u32>(kSegment)) list[number] = place;
-      } else if (take) {
-        ranks.first = rank < ranks.first ? rank : ranks.first, ranks.last = rank > ranks.last ? rank : ranks.last;
-      }
-      // The next one moves up.
-      four.x[0] = four.x[1], four.x[1] = four.x[2], four.x[2] = four.x[3];
-      near >>= 1, ++at;
+    if (left) add(bin, amount);
+  }
+  // Once all has been added. All warps; a barrier before it, and one behind.
+  QUERN_DEVICE void settle() const {
+    QUERN_ROLLED for (i32 c = warp(); c < kFine; c += kWarps) {
+      const i32 bin = c * kFine + (lane() < kFine ? lane() : 0);
+      const u64 sum = words[2 * bin] + (static_cast<u64>(words[2 * bin + 1]) << 14) +
+                      (static_cast<u64>(words[2 * kTopBins + bin]) << 28);
+      sync_warp();
+      sums()[bin] = sum;
+      const u64 all = warp_sum(lane() < kFine ? sum : u64{0});
+      if (lane() == 0) coarse()[c] = all;
     }
   }
-  last.add(bins);
-  return ranks;
-}
+};
 
-// Sets the tokens from `least` on apart, into sieved; what does not fit is counted alone. Then into bins.
-QUERN_DEVICE void sieve_part(const Part& part, const Scope& scope, f32 least, u16* sieved) {
-  u32* const count = &part.desk->sieved;
+// Which of a lane's tokens of chunk c are no lower: bit 4 j + e is of the e-th of its j-th four.
+QUERN_DEVICE i32 first_of_lane(i32 c) { return c * kChunk + lane() * 4; }
+QUERN_DEVICE i32 place_of_bit(i32 first, u32 bits) {
+  const i32 bit = static_cast<i32>(trailing_zeros(bits));
+  return first + (bit >> 2) * (kWarp * 4) + (bit & 3);
+}
+QUERN_DEVICE u32 bits_above(const Part& part, i32 c, f32 least) {
+  u32 here = 0;
+  QUERN_FOUR_AT_ONCE for (int j = 0; j < kEach / 4; ++j) {
+    const vec16 four = load16(part.slice + first_of_lane(c) + j * (kWarp * 4));
+    u32 of_four = 0;
+    QUERN_UNROLL for (int e = 0; e < 4; ++e) of_four |= f32_of(four.x[e]) >= least ? 1u << e : 0u;
+    here |= of_four << (4 * j);
+  }
+  return here;
+}
+// Sets the tokens from `least` on of a warp's chunks apart, by their places in the part. How many; -1: there is no
+// room.
+inline constexpr i32 kSieved = kSievedBytes / 2 / kWarps;
+QUERN_DEVICE i32 sieve_part(const Part& part, f32 least) {
+  u16* const sieved = part.sieved + warp() * kSieved;
+  i32 held = 0;
+  sync_warp();
   QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
     if (!(part.top_of(part.first + c) >= least)) continue;
-    QUERN_TWO_AT_ONCE for (i32 j = 0; j < kChunk; j += kWarp * 4) {
-      const i32 at = c * kChunk + j + lane() * 4;
-      const vec16 four = load16(part.slice + at);
-      u32 here = 0;
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) here += f32_of(four.x[e]) >= least ? 1u : 0u;
-      if (here == 0) continue;
-      u32 number = atomic_add(count, here);
-      QUERN_UNROLL for (int e = 0; e < 4; ++e) {
-        if (f32_of(four.x[e]) >= least) {
-          if (number < static_cast<u32>(kSieved)) sieved[number] = static_cast<u16>(at + e);
-          ++number;
-        }
+    u32 here = bits_above(part, c, least);
+    const i32 own = static_cast<i32>(popcount(here)), through = warp_scan(own), all = shuffle(through, kWarp - 1);
+    if (held + all > kSieved) return -1;
+    u16* to = sieved + held + through - own;
+    QUERN_ROLLED while (here != 0) {
+      *to++ = static_cast<u16>(place_of_bit(first_of_lane(c), here));
+      here &= here - 1;
+    }
+    held += all;
+    sync_warp();
+  }
+  return held;
+}
+// f(whether this lane has a token, its logit, its place in the part) for each of the warp's tokens that have been set
+// apart, or where there was no room (held < 0) for each from `least` on; all lanes together, until f is false in all of
+// them.
+template <class F>
+QUERN_DEVICE void each_token(const Part& part, f32 least, i32 held, F f) {
+  const u16* const sieved = part.sieved + warp() * kSieved;
+  i32 at = 0, c = warp() - kWarps;
+  u32 left = 0;
+  QUERN_ROLLED while (true) {
+    bool here;
+    i32 local;
+    if (held >= 0) {
+      if (at >= held) return;
+      here = at + lane() < held;
+      local = sieved[here ? at + lane() : at];
+      at += kWarp;
+    } else {
+      QUERN_ROLLED while (ballot(left != 0) == 0) {
+        c += kWarps;
+        if (c >= part.chunks) return;
+        left = part.top_of(part.first + c) >= least ? bits_above(part, c, least) : 0u;
       }
+      here = left != 0;
+      local = place_of_bit(first_of_lane(c), here ? left : 1u);
+      left &= left - 1;
     }
+    if (!f(here, part.slice[local], local)) return;
   }
-  sync_block();
-  if (*count > static_cast<u32>(kSieved)) return;
-  const Bins bins = Bins::of(part);
-  u64 own = 0;
-  QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < *count; i += kThreads) {
-    const f32 y = scope.exponent(part.slice[sieved[i]]);
-    const u64 weight = to_units(exp2(y));
-    const u32 bin = scope.bin_at(y);
-    own += weight;
-    if (bin < kSpots) bins.add(bin, weight, 1);
-  }
-  own = warp_sum(own);
-  if (lane() == 0) bins.add(kSpots, own, 0);
 }
 
-// A thread's bins, added up over the blocks; and what comes before them.
-struct OwnBins {
-  u64 weight[kOwnBins], before;
-  u32 count[kOwnBins], count_before;
-};
-// `counting`: the counts that come before are asked for.
-QUERN_DEVICE OwnBins add_up(const Part& part, bool counting) {
+// The part's tokens from `least` on into bins of the scope, by what they weigh or by their number.
+QUERN_DEVICE void bin_part(const Part& part, const Scope& scope, f32 least, i32 held, bool by_count) {
   const Bins bins = Bins::of(part);
-  OwnBins own{};
-  static_assert(kOwnBins == 2);
-  const u32 *const weights = bins.weights + 4 * thread_index(), *const counts = bins.counts + 2 * thread_index();
-  each_block(part, reinterpret_cast<const vec16*>(weights), [&](i32, const vec16& two) {
-    own.weight[0] += static_cast<u64>(two.x[1]) << 32 | two.x[0];
-    own.weight[1] += static_cast<u64>(two.x[3]) << 32 | two.x[2];
+  bool first = true, crowded = false;
+  each_token(part, least, held, [&](bool here, f32 x, i32) {
+    const f32 exponent = scope.exponent(x);
+    const u32 bin = scope.bin_at(exponent);
+    const u64 amount = !here ? u64{0} : by_count ? u64{1} : to_units(exp2(exponent));
+    // The first tokens tell for all of them.
+    if (first) {
+      const u64 all = ballot(here);
+      const u32 its = shuffle(bin, static_cast<int>(trailing_zeros(all)));
+      crowded = popcount(ballot(here && bin == its)) >= 6, first = false;
+    }
+    if (crowded) {
+      bins.add_warp(bin, amount);
+    } else {
+      bins.add(bin, amount);
+    }
+    return true;
   });
-  each_block(part, reinterpret_cast<const u64*>(counts),
-             [&](i32, u64 its) { own.count[0] += static_cast<u32>(its), own.count[1] += static_cast<u32>(its >> 32); });
-  u64 weight = 0;
-  u32 count = 0;
-  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) weight += own.weight[i], count += own.count[i];
-  u64* const scratch = part.desk->scratch;
-  own.before = sum_before(scratch, weight);
-  if (counting) own.count_before = static_cast<u32>(sum_before(scratch, count));
-  return own;
 }
 
-enum class By : i32 { weight, count };
-// The bin that reaches `wanted`, and what comes before it. kNoBin: none does. `found` has kNoBin in front.
-struct FoundBins {
-  u32 bin;
-  u64 weight;
-  u32 count, in;
-};
-QUERN_DEVICE FoundBins find_bin(u64* found, const OwnBins& own, By by, u64 wanted) {
-  u64 before = own.before, count = own.count_before;
-  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
-    const u64 from = by == By::weight ? before : count, in = by == By::weight ? own.weight[i] : u64{own.count[i]};
-    if (from < wanted && wanted <= from + in) {
-      found[0] = static_cast<u64>(kOwnBins * thread_index() + i), found[1] = before, found[2] = count;
-      found[3] = own.count[i];
-    }
-    before += own.weight[i], count += own.count[i];
+// ---- Which bins are looked into: by each warp, all the same
+// 32 numbers, one a lane, and what they sum up to from a beginning on; 0 in further lanes.
+struct Line {
+  u64 own, through;
+  QUERN_DEVICE Line(u64 v, u64 before) : own(v), through(before + warp_scan(v)) {}
+  // The first lane at which the sum reaches so much; kFine: none does.
+  QUERN_DEVICE u32 find(u64 wanted) const {
+    const u64 reach = ballot(lane() < kFine && through >= wanted);
+    return reach == 0 ? static_cast<u32>(kFine) : static_cast<u32>(trailing_zeros(reach));
   }
-  sync_block();
-  return {static_cast<u32>(found[0]), found[1], static_cast<u32>(found[2]), static_cast<u32>(found[3])};
+  QUERN_DEVICE u64 before(u32 at) const { return shuffle(through - own, static_cast<int>(at)); }
+  QUERN_DEVICE u64 total() const { return shuffle(through, kFine - 1); }
+};
+// The sums of this lane's number over the blocks, of which each has told its own.
+QUERN_DEVICE u64 sum_of_told(const Part& part, const u64* told) {
+  u64 sum = 0;
+  if (lane() < kFine) {
+    QUERN_FOUR_AT_ONCE for (i32 r = 0; r < part.blocks; ++r) sum += told[r * kFine + lane()];
+  }
+  return sum;
+}
+
+// ---- What has been listed
+// One of `count` tokens, its weight, and how many there are before it in order and what they weigh. Several lanes next
+// to each other have the same token and share the comparisons; the first of them is `there`. For `threads` threads, of
+// which this is the t-th.
+QUERN_DEVICE Ranked rank_listed(const Place* places, const u64* weights, i32 count, i32 t, i32 threads) {
+  i32 sharers = 1;
+  QUERN_UNROLL for (int wider = 2; wider <= 8; wider *= 2) sharers = count * wider <= threads ? wider : sharers;
+  const i32 of = t / sharers, among = t & (sharers - 1);
+  Ranked own{};
+  own.there = among == 0 && of < count;
+  if (of < count) own.place = places[of], own.weight = weights[of];
+  QUERN_FOUR_AT_ONCE for (i32 i = among; i < count; i += sharers) {
+    const bool more = places[i] > own.place;
+    own.before += more ? weights[i] : u64{0}, own.rank += more;
+  }
+  QUERN_ROLLED for (int d = 1; d < sharers; d *= 2) {
+    own.before += shuffle_xor(own.before, d), own.rank += shuffle_xor(own.rank, d);
+  }
+  return own;
 }
 
 }  // namespace q
