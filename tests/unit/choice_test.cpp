@@ -295,6 +295,20 @@ TEST(FewRowsPortable, AreSlicedWhereTilesOrTheirPartsKeepMultiprocessorsEvenlyBu
   }
 }
 
+// In a model's step (tests/bench/results/2026-11-23_engine_log.md) 30.5 us where a kernel that waits took 35.6; and
+// what a call with other flags readies is what this one takes.
+TEST_F(FewRowsOnHopper, BehindAnotherLaunchTakesWhatCopiesWeightsEarly) {
+  Problem p = problem(64, 28672, 4096);
+  p.shape.gate = true;
+  p.shape.epilogue = &expression::intern("silu(gate) * up");
+  const std::vector<Variant> ready = reachable_by_model(p);
+  p.flags = kEarlyCopies;
+  const Choice choice = by_model(p, sizes_of(p));
+  EXPECT_TRUE(is_a(Family::small_m, choice.variant)) << Tunings::text_of(choice);
+  EXPECT_NE(std::find(ready.begin(), ready.end(), choice.variant), ready.end()) << Tunings::text_of(choice);
+  EXPECT_EQ(reachable_by_model(p), ready);
+}
+
 // Of an H200 with block scales, where the overlapped epilogue was measured to pay for a stage fewer.
 TEST_F(ManyRowsOnHopper, LeaveLateWhereStepsAreFewAndOutHasATensorMap) {
   Untuned untuned;
