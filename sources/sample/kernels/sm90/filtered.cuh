@@ -357,7 +357,11 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
       sync_block();
     }
     bool ok = true;
-    if (attempt == 1 && resolve(source, part, sums, s, least, request.alone, stream, &choice)) break;
+    if (attempt == 1) {
+      const Resolved resolved = resolve_row(p, row, part, sums, s, least, request.alone, stream);
+      choice = resolved.choice;
+      if (resolved.ok) break;
+    }
     choice = search(source, part, sums, s, least, request.alone, stream, &ok);
     then = ok ? Then::done : Then::whole;
     sync_block();

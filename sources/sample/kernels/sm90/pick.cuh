@@ -41,7 +41,7 @@ enum class Picked : i32 {
   short_of,  // they do not reach as far as is asked for
   crowded    // too many of them lie close together
 };
-// All by value: what is handed over by reference would be in memory ever after.
+// What the choice works with.
 struct Pick {
   Held held;
   RowSums sums;
@@ -69,7 +69,7 @@ QUERN_DEVICE Pick pick_of(const SampleParams& p, const Part& part, const Held& h
 }
 
 // In the first block.
-QUERN_CALLED PickedToken pick(Pick part) {
+QUERN_DEVICE PickedToken pick(const Pick& part) {
   const Held held = part.held;
   const RowSums sums = part.sums;
   const Settings s = part.settings;

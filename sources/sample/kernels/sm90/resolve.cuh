@@ -243,4 +243,18 @@ QUERN_DEVICE bool resolve(const Source& source, const Part& part, const RowSums&
   return ok;
 }
 
+// The same in a function of its own, all by value: few rows need it, and the others' registers and stack are not to
+// depend on it.
+struct Resolved {
+  bool ok;
+  Choice choice;
+};
+QUERN_CALLED Resolved resolve_row(const SampleParams& p, Row row, Part part, RowSums sums, Settings s, f32 least,
+                                  bool alone, Stream stream) {
+  const Source source{&p, &row, true, part.blocks, 0};
+  Resolved resolved{false, {-1, 0.0f}};
+  resolved.ok = resolve(source, part, sums, s, least, alone, stream, &resolved.choice);
+  return resolved;
+}
+
 }  // namespace q
