@@ -72,9 +72,7 @@
 //     store_matrix<transposed>(row, v)  the other way round
 //
 //   Election      elect_one()           true in one lane of the warp, always the same; all lanes take part
-//   Memory        load16_leaving(p)     load16_once whose lines leave L1 before any other, spilled registers' among
-//   them Named         arrive_named(id, threads)  counts this warp on barrier `id` without waiting, where sync_named
-//   waits
+//   Named         arrive_named(id, threads)  counts this warp on barrier `id` without waiting, where sync_named waits
 //                 meet_named(id, threads)    sync_named for warps that wait at different places of the code, which
 //                                            compute-sanitizer's synccheck reports at sync_named
 //

@@ -313,13 +313,6 @@ QUERN_DEVICE bool elect_one() {
       : "=r"(elected));
   return elected != 0;
 }
-QUERN_DEVICE vec16 load16_leaving(const void* p) {
-  vec16 v;
-  asm volatile("ld.global.L1::evict_first.L2::128B.v4.u32 {%0,%1,%2,%3}, [%4];"
-               : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3])
-               : "l"(p));
-  return v;
-}
 QUERN_DEVICE void arrive_named(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

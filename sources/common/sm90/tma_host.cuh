@@ -173,7 +173,6 @@ QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take, Cac
 
 // ---- Election, named barriers
 QUERN_DEVICE bool elect_one() { return host::table->elect() != 0; }
-QUERN_DEVICE vec16 load16_leaving(const void* p) { return load16(p); }
 QUERN_DEVICE void arrive_named(int id, int threads) {
   host::table->arrive_named(static_cast<u32>(id), static_cast<u32>(threads));
 }

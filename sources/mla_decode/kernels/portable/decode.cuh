@@ -222,7 +222,7 @@ QUERN_DEVICE void take_piece(const MlaParams& p, Sequence s, const Piece& piece,
     multiply_keys(m, keys);
     sync_block();
     weigh(p, s, m, m.places[buffer], first_row);
-    if (!kListed) clear_nan(s.first + block * kBlock, all, keys);
+    if (!kListed && differ(seen, all)) clear_nan(s.first + block * kBlock, all, keys);
     sync_block();
     multiply_values(m, keys, sums);
     sync_block();

@@ -154,6 +154,9 @@ QUERN_DEVICE vec16 without_nan(vec16 v) {
   return v;
 }
 
+// Whether rows of a tile see different keys: `any` is what some row sees, `all` what all of them see.
+QUERN_DEVICE bool differ(const Range& any, const Range& all) { return any.first != all.first || any.last != all.last; }
+
 // What exponents are taken relative to: a row without keys yet must not give inf - inf.
 QUERN_DEVICE f32 finite_max(f32 max) { return max == -infinity() ? 0.0f : max; }
 

@@ -73,22 +73,6 @@ QUERN_DEVICE void count_together(const MlaParams& p, i32 warps, i32* chunks) {
 
 class Schedule {
  public:
-  // All that changes, for who keeps it elsewhere between two pieces.
-  struct State {
-    i32 each;     // units of a run; the last may have fewer
-    i32 at, end;  // what is left of this run's units; at -1: they are still to be counted
-    i32 chunk;    // the first of the sequences that the lanes have next, and the units before them
-    i32 start;
-  };
-  QUERN_DEVICE Schedule(const MlaParams& params, const State& state)
-      : p(params),
-        run_(quotient(block_index(0), params.side_by_side)),
-        each_(state.each),
-        at_(state.at),
-        end_(state.end),
-        chunk_(state.chunk),
-        start_(state.start) {}
-  QUERN_DEVICE State state() const { return {each_, at_, end_, chunk_, start_}; }
   // `chunks` is what count_together made, or null.
   QUERN_DEVICE explicit Schedule(const MlaParams& params, const i32* chunks = nullptr)
       : p(params),
@@ -200,7 +184,10 @@ class Schedule {
 
   const MlaParams& p;
   i32 run_;
-  i32 each_, at_, end_, chunk_, start_;  // see State
+  i32 each_;      // units of a run; the last may have fewer
+  i32 at_, end_;  // what is left of this run's units; at -1: they are still to be counted
+  i32 chunk_;     // the first of the sequences that the lanes have next, and the units before them
+  i32 start_;
 };
 
 // What the kernel that joins must know of an item that was cut.

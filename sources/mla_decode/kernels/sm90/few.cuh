@@ -147,7 +147,7 @@ class Multiplier {
       }
     }
     products.store_weights(weight);
-    if (kPlain && edge) clear_nan(t, key, m.keys(slot.stage));
+    if (kPlain && edge && differ(t.any, t.all)) clear_nan(t, key, m.keys(slot.stage));
     sync_named(kGroup + group, kGroupThreads);
     if (ballot(changed)) {
       QUERN_UNROLL for (int i = 0; i < 8; ++i) {

@@ -66,15 +66,10 @@ class Gatherer {
   }
 
   QUERN_DEVICE void run() {
-    const bool schedules = block_ == 0 && w_ == 0;
-    if (schedules) keep(Tasks(p, m_.told().mailbox, m_.chunks()));
+    Tasks tasks(p, m_.told().mailbox, m_.chunks());
     Listener listener(m_.told().mailbox);
     QUERN_ROLLED for (;;) {
-      if (schedules) {
-        Tasks tasks(p, m_.told().mailbox, m_.told().tasks);
-        tasks.tell_next();
-        keep(tasks);
-      }
+      if (block_ == 0 && w_ == 0) tasks.tell_next();
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) < 0) break;
       const i32 end = shuffle(t.end_key, 0);
@@ -96,13 +91,6 @@ class Gatherer {
   }
 
  private:
-  // In shared memory: while rows are on their way no register is left for it.
-  QUERN_DEVICE void keep(const Tasks& tasks) const {
-    sync_warp();
-    if (lane() == 0) m_.told().tasks = tasks.state();
-    sync_warp();
-  }
-
   // What a warp writes goes to the same place of the cluster's other block, too: latent parts in bulk, once they are
   // there. The rope part goes as it is, since weights take its place while bulk copies may still be reading.
   struct Given {
@@ -133,9 +121,9 @@ class Gatherer {
                                                    : address_of(reinterpret_cast<const u8*>(rows.scale), row);
     RawRow raw = {};
     if (!is_there(rows, row)) return raw;
-    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_leaving(latent + i * 64);
-    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_leaving(rope + i * 64);
-    if (kKind == CacheKind::rows656) raw.scales = load16_leaving(scales);
+    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_once(latent + i * 64);
+    QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_once(rope + i * 64);
+    if (kKind == CacheKind::rows656) raw.scales = load16_once(scales);
     if (kKind == CacheKind::e4m3_token) raw.scales.x[0] = *reinterpret_cast<const u32*>(scales);
     return raw;
   }
@@ -249,7 +237,8 @@ class Gatherer {
     const bool alone = !kPaired || peers_.count == 1;
     const int begin = alone ? 0 : static_cast<int>(peers_.rank) * kShare, end = alone ? kWarpRows : begin + kShare;
     QUERN_ROLLED for (int share = begin; share < end; share += kShare) {
-      const bool edge = !kListed && (key + share < t.all.first || key + share + kShare > t.all.last);
+      const bool edge =
+          !kListed && differ(t.any, t.all) && (key + share < t.all.first || key + share + kShare > t.all.last);
       widen(rows, share, share == begin, edge, t.all, key + share);
     }
     filled(rows);

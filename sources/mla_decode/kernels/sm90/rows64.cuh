@@ -30,9 +30,8 @@ struct Barriers {
 struct Told {
   Barriers barriers;
   Mailbox mailbox;
-  u32 word;            // of pairs.cuh
-  Tasks::State tasks;  // of who schedules beside other work
-  u64 there[2];        // a bit for each key of a block that its rows see; where keys are listed
+  u32 word;      // of pairs.cuh
+  u64 there[2];  // a bit for each key of a block that its rows see; where keys are listed
 };
 static_assert(sizeof(Told) <= kRows64Told && kCountedChunks * 4 <= kRows64Numbers);
 

@@ -60,16 +60,6 @@ class Tasks {
   QUERN_DEVICE Tasks(const MlaParams& params, Mailbox& mailbox, const i32* chunks)
       : p_(params), mailbox_(mailbox), schedule_(params, chunks), place_(0), phase_(0) {}
 
-  // All that changes, for who keeps it elsewhere between two tasks.
-  struct State {
-    Schedule::State schedule;
-    i32 place;
-    u32 phase;
-  };
-  QUERN_DEVICE Tasks(const MlaParams& params, Mailbox& mailbox, const State& state)
-      : p_(params), mailbox_(mailbox), schedule_(params, state.schedule), place_(state.place), phase_(state.phase) {}
-  QUERN_DEVICE State state() const { return {schedule_.state(), place_, phase_}; }
-
   // False when there is none; of that the others are told, too. All blocks of a cluster tell the same pieces.
   QUERN_DEVICE bool tell_next() {
     Task t;
