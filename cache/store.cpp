@@ -71,7 +71,7 @@ bool StoreOptions::same_but_notice(const StoreOptions& other) const {
 std::vector<FileIdentity> identities(const std::vector<std::string>& paths) {
   std::vector<FileIdentity> all;
   for (const std::string& path : paths) {
-    struct stat found {};
+    struct stat found{};
     FileIdentity identity;
     if (stat(path.c_str(), &found) == 0)
       identity = {found.st_dev, found.st_ino, found.st_size, found.st_mtim.tv_sec, found.st_mtim.tv_nsec};

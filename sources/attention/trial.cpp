@@ -70,22 +70,23 @@ void make(const Given& given, int which, Trial& trial) {
       const auto scaled = [&](const Field* scale, std::int64_t at) {
         return scale == nullptr ? 1 : scale->get(tokens ? at * kv_heads + kv : kv);
       };
-      Attending attending{
-          [&](std::int64_t j) {
-            const std::int64_t t = j - (length - queries), bit = i * row_bytes * 8 + t;
-            if (mask != nullptr && t >= 0 && (static_cast<int>(mask->get(bit / 8)) >> bit % 8 & 1) == 0) return -kInfinity;
-            const std::int64_t at = all.row(b, j);
-            double sum = 0;
-            for (std::int64_t d = 0; d < dim_k; ++d)
-              sum += q.get(row * dim_k + d) * k.get((at * kv_heads + kv) * dim_k + d);
-            sum *= scaled(k_scale, at) * (q_scale != nullptr ? q_scale->get(h) : 1) / std::sqrt(static_cast<double>(dim_k));
-            sum = capped(sum, cap);
-            return slopes == nullptr ? sum : sum + slopes->get(h) * static_cast<double>(j - own);
-          },
-          [&](std::int64_t j, std::int64_t d) {
-            const std::int64_t at = all.row(b, j);
-            return scaled(v_scale, at) * v.get((at * kv_heads + kv) * dim_v + d);
-          }};
+      Attending attending{[&](std::int64_t j) {
+                            const std::int64_t t = j - (length - queries), bit = i * row_bytes * 8 + t;
+                            if (mask != nullptr && t >= 0 && (static_cast<int>(mask->get(bit / 8)) >> bit % 8 & 1) == 0)
+                              return -kInfinity;
+                            const std::int64_t at = all.row(b, j);
+                            double sum = 0;
+                            for (std::int64_t d = 0; d < dim_k; ++d)
+                              sum += q.get(row * dim_k + d) * k.get((at * kv_heads + kv) * dim_k + d);
+                            sum *= scaled(k_scale, at) * (q_scale != nullptr ? q_scale->get(h) : 1) /
+                                   std::sqrt(static_cast<double>(dim_k));
+                            sum = capped(sum, cap);
+                            return slopes == nullptr ? sum : sum + slopes->get(h) * static_cast<double>(j - own);
+                          },
+                          [&](std::int64_t j, std::int64_t d) {
+                            const std::int64_t at = all.row(b, j);
+                            return scaled(v_scale, at) * v.get((at * kv_heads + kv) * dim_v + d);
+                          }};
       if (sinks != nullptr) attending.sink = sinks->get(h);
       lse.truth[static_cast<std::size_t>(row)] = attending.apply(own + 1, dim_v, out.truth.data() + row * dim_v);
     }
@@ -104,7 +105,8 @@ void make(const Given& given, int which, Trial& trial) {
   args.logit_cap = static_cast<float>(cap), args.flags = QUERN_ATTENTION_CAUSAL;
   args.alignment = static_cast<std::int32_t>(given.integer("alignment", 16));
   args.max_kv_len = static_cast<std::int32_t>(all.most), args.max_q_len = static_cast<std::int32_t>(queries);
-  trial.what = "3 sequences of " + std::to_string(queries) + " queries each, up to " + std::to_string(all.most) + " keys";
+  trial.what =
+      "3 sequences of " + std::to_string(queries) + " queries each, up to " + std::to_string(all.most) + " keys";
   trial.call(workspace, run, args);
 }
 

@@ -1,9 +1,10 @@
 // Random calls of conv1d for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <cmath>
 
 #include "sources/ops.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::conv1d {
 namespace {
@@ -43,7 +44,8 @@ void make_general(const Given& given, int which, Trial& trial) {
   args.x = x.tensor(), args.weight = weight.tensor(), args.bias = bias.tensor(), args.out = out.tensor();
   args.stride = static_cast<std::int32_t>(stride), args.groups = static_cast<std::int32_t>(groups);
   args.pad_begin = args.pad_end = static_cast<std::int32_t>(pad);
-  trial.what = std::to_string(channels) + " channels of " + std::to_string(length) + ", " + std::to_string(width) + " taps";
+  trial.what =
+      std::to_string(channels) + " channels of " + std::to_string(length) + ", " + std::to_string(width) + " taps";
   trial.call(workspace, run, args);
 }
 
@@ -66,7 +68,8 @@ void make(const Given& given, int which, Trial& trial) {
     state.truth.resize(static_cast<std::size_t>(state.count()));
     for (std::int64_t b = 0; b < kBatch; ++b) {
       const std::int64_t from = offsets[static_cast<std::size_t>(b)], to = offsets[static_cast<std::size_t>(b + 1)];
-      const auto at = [&](std::int64_t t, std::int64_t c) {  // t from the sequence's first token on; before it its state
+      const auto at = [&](std::int64_t t,
+                          std::int64_t c) {  // t from the sequence's first token on; before it its state
         return t >= 0 ? x.get((from + t) * kChannels + c)
                       : state.get((b * (width - 1) + width - 1 + t) * kChannels + c);
       };
@@ -79,7 +82,8 @@ void make(const Given& given, int which, Trial& trial) {
       }
       for (std::int64_t j = 0; j < width - 1; ++j) {
         for (std::int64_t c = 0; c < kChannels; ++c)
-          state.truth[static_cast<std::size_t>((b * (width - 1) + j) * kChannels + c)] = at(to - from - (width - 1) + j, c);
+          state.truth[static_cast<std::size_t>((b * (width - 1) + j) * kChannels + c)] =
+              at(to - from - (width - 1) + j, c);
       }
     }
   });

@@ -30,8 +30,7 @@ void make(const Given& given, int which, Trial& trial) {
   std::vector<Field*> to;
   std::vector<const DLTensor*> inputs, outputs;
   for (std::int64_t part = 0; part < parts; ++part) {
-    const std::vector<std::int64_t> in = spaced(extents, transposes ? "across" : "each"),
-                                    out = spaced(extents, "each");
+    const std::vector<std::int64_t> in = spaced(extents, transposes ? "across" : "each"), out = spaced(extents, "each");
     from.push_back(&trial.given(given.dtype("from"), {span(extents, in)}).view(extents, in));
     to.push_back(&trial.result(given.dtype("to"), {span(extents, out)}).view(extents, out));
     inputs.push_back(from.back()->tensor()), outputs.push_back(to.back()->tensor());

@@ -1,7 +1,8 @@
 // Random calls of gather for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
-#include "sources/ops.h"
 #include "sources/verify/trial.h"
+
+#include "sources/ops.h"
 
 namespace quern::ops::gather {
 namespace {

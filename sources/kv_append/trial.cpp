@@ -87,8 +87,7 @@ void make(const Given& given, int which, Trial& trial) {
         store(v_cache, v_scale, row, head_of(v, from * dim_v, dim_v, nullptr, {}, 0));
       }
       for (std::int64_t h = 0; q != nullptr && h < kHeads; ++h)
-        store(*q_out, q_scale, t * kHeads + h,
-              head_of(*q, (t * kHeads + h) * dim_k, dim_k, weight, turning, position));
+        store(*q_out, q_scale, t * kHeads + h, head_of(*q, (t * kHeads + h) * dim_k, dim_k, weight, turning, position));
     }
   });
   args.k = k.tensor(), args.v = v.tensor(), args.k_cache = k_cache.tensor(), args.v_cache = v_cache.tensor();

@@ -1,10 +1,11 @@
 // Random calls of kv_copy_pages for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <algorithm>
 #include <utility>
 
 #include "sources/ops.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::kv_copy_pages {
 namespace {

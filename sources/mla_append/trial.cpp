@@ -59,7 +59,8 @@ void make(const Given& given, int which, Trial& trial) {
       std::vector<double> row;
       double squares = 0, most = 0;
       for (std::int64_t d = 0; d < columns; ++d) row.push_back(kv.get(t * columns + d));
-      for (std::int64_t d = 0; d < latent; ++d) squares += row[static_cast<std::size_t>(d)] * row[static_cast<std::size_t>(d)];
+      for (std::int64_t d = 0; d < latent; ++d)
+        squares += row[static_cast<std::size_t>(d)] * row[static_cast<std::size_t>(d)];
       const double by = 1 / std::sqrt(squares / static_cast<double>(latent) + kEps);
       for (std::int64_t d = 0; weight != nullptr && d < latent; ++d)
         row[static_cast<std::size_t>(d)] *= by * weight->get(d);

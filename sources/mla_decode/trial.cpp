@@ -15,8 +15,8 @@ using namespace verify;
 constexpr struct {
   std::int64_t heads, queries, spread;
   bool invariant;
-} kCalls[] = {{16, 1, 700, false}, {16, 1, 700, true}, {128, 1, 300, false}, {128, 1, 300, true},
-              {16, 2, 300, false}, {64, 1, 300, false}, {64, 2, 300, false}, {8, 1, 3000, false}};
+} kCalls[] = {{16, 1, 700, false}, {16, 1, 700, true},  {128, 1, 300, false}, {128, 1, 300, true},
+              {16, 2, 300, false}, {64, 1, 300, false}, {64, 2, 300, false},  {8, 1, 3000, false}};
 
 void make(const Given& given, int which, Trial& trial) {
   const auto [heads, queries, spread, invariant] = kCalls[which];
@@ -81,13 +81,14 @@ void make(const Given& given, int which, Trial& trial) {
     for (std::int64_t i = 0; i < all.total_q(); ++i) {  // a head of each query
       const std::vector<std::int64_t>& keys = seen[static_cast<std::size_t>(i)];
       const std::int64_t row = i * heads + i * 5 % heads;
-      const Attending attending{[&](std::int64_t j) {
-                                  double sum = 0;
-                                  for (std::int64_t d = 0; d < columns; ++d)
-                                    sum += q.get(row * columns + d) * key(keys[static_cast<std::size_t>(j)], d);
-                                  return capped(sum * factor, cap);
-                                },
-                                [&](std::int64_t j, std::int64_t d) { return key(keys[static_cast<std::size_t>(j)], d); }};
+      const Attending attending{
+          [&](std::int64_t j) {
+            double sum = 0;
+            for (std::int64_t d = 0; d < columns; ++d)
+              sum += q.get(row * columns + d) * key(keys[static_cast<std::size_t>(j)], d);
+            return capped(sum * factor, cap);
+          },
+          [&](std::int64_t j, std::int64_t d) { return key(keys[static_cast<std::size_t>(j)], d); }};
       lse.truth[static_cast<std::size_t>(row)] =
           attending.apply(static_cast<std::int64_t>(keys.size()), latent, out.truth.data() + row * latent);
     }

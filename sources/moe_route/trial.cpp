@@ -1,11 +1,12 @@
 // Random calls of moe_route for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "sources/ops.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::moe_route {
 namespace {
@@ -20,8 +21,7 @@ void make(const Given& given, int which, Trial& trial) {
   quern_moe_route_args args{};
   // Scores of steps of 1/32 are either equal or further apart than their rounding.
   Field& logits = trial.given(given.dtype("dtype", Dtype::f32), {tokens, experts});
-  for (std::int64_t i = 0; i < logits.count(); ++i)
-    logits.set(i, static_cast<double>(trial.below(256) - 128) / 32);
+  for (std::int64_t i = 0; i < logits.count(); ++i) logits.set(i, static_cast<double>(trial.below(256) - 128) / 32);
   Field &weights = trial.result(Dtype::f32, {tokens, k}, kF32Slack), &ids = trial.result(Dtype::i32, {tokens, k}),
         &offsets = trial.result(Dtype::i32, {experts + 1}), &indices = trial.result(Dtype::i32, {tokens * k}),
         &positions = trial.result(Dtype::i32, {tokens, k}), &counts = trial.result(Dtype::i32, {experts});

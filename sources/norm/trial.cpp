@@ -1,27 +1,28 @@
 // Random calls of norm for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
 #include "sources/ops.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::norm {
 namespace {
 
 using namespace verify;
 
-constexpr std::int64_t kLengths[] = {8,    16,   32,   64,   128,  256,  384,   512,   768,   1024, 1536, 2048,
-                                     3072, 4096, 5120, 6144, 8192, 12288, 16384, 20000, 40000};
+constexpr std::int64_t kLengths[] = {8,    16,   32,   64,   128,  256,  384,   512,   768,   1024, 1536,
+                                     2048, 3072, 4096, 5120, 6144, 8192, 12288, 16384, 20000, 40000};
 constexpr double kEps = 0x1p-17;
 
 // The groups of an image: its channels side by side at a place, or one channel's places.
 struct Image {
   std::int64_t batch, channels, places, groups;
 };
-constexpr Image kImages[] = {{2, 64, 64, 8},  {2, 64, 256, 32}, {2, 128, 1024, 4}, {1, 32, 4096, 2},
-                             {2, 32, 9, 32},  {2, 96, 100, 3},  {1, 8, 20000, 2},  {2, 256, 16, 64}};
+constexpr Image kImages[] = {{2, 64, 64, 8}, {2, 64, 256, 32}, {2, 128, 1024, 4}, {1, 32, 4096, 2},
+                             {2, 32, 9, 32}, {2, 96, 100, 3},  {1, 8, 20000, 2},  {2, 256, 16, 64}};
 
 void make_groups(const Given& given, int which, Trial& trial) {
   const auto [batch, channels, places, groups] = kImages[which % static_cast<int>(std::size(kImages))];
@@ -86,8 +87,8 @@ void make(const Given& given, int which, Trial& trial) {
   };
   const Field& x = trial.given(dtype, {rows, step}).columns(n);
   const Field* const residual = given.flag("residual") ? &trial.given(dtype, {rows, step}).columns(n) : nullptr;
-  const Field *const weight = tensor("weight", {n}), *const bias = tensor("bias", {n}),
-                     *const scale = table("scale"), *const shift = table("shift");
+  const Field *const weight = tensor("weight", {n}), *const bias = tensor("bias", {n}), *const scale = table("scale"),
+                     *const shift = table("shift");
   Field& out = trial.result(to, {rows, step}, kF32Slack + (residual != nullptr ? 0x1p-8 : 0)).columns(n);
   const bool layer = name == "layer", l2 = name == "l2";
   trial.later([=, &x, &out] {

@@ -1,18 +1,19 @@
 // Random calls of norm_backward for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <cmath>
 #include <iterator>
 
 #include "sources/ops.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::norm_backward {
 namespace {
 
 using namespace verify;
 
-constexpr std::int64_t kLengths[] = {8,    16,   32,   64,   128,  256,  512,  768,   1024, 1536,
-                                     2048, 3072, 4096, 5120, 6144, 8192, 12288, 16384};
+constexpr std::int64_t kLengths[] = {8,    16,   32,   64,   128,  256,  512,  768,   1024,
+                                     1536, 2048, 3072, 4096, 5120, 6144, 8192, 12288, 16384};
 
 void make(const Given& given, int which, Trial& trial) {
   constexpr double kEps = 0x1p-17;

@@ -45,8 +45,7 @@ void make(const Given& given, int which, Trial& trial) {
     const std::string text = given.text(numbered("expression", i).c_str());
     const quern_expression& interned = expression::intern(text);
     formulas.emplace_back(text);
-    const std::vector<std::int64_t> steps =
-        spaced(extents, given.text(numbered("out", i, "_along").c_str(), "each"));
+    const std::vector<std::int64_t> steps = spaced(extents, given.text(numbered("out", i, "_along").c_str(), "each"));
     const Dtype dtype = given.dtype(numbered("out", i).c_str());
     Field& out = trial.result(dtype, {span(extents, steps)}, formulas.back().slack()).view(extents, steps);
     outs.push_back(&out);
@@ -67,8 +66,7 @@ void make(const Given& given, int which, Trial& trial) {
       for (std::int64_t place = 0; place < places.count; ++place, places.next()) {
         for (std::size_t d = 0; d < places.at.size(); ++d) leaves.indices[d] = places.at[d];
         leaves.indices.back() = place;
-        out.truth[static_cast<std::size_t>(places.offset(out.strides))] =
-            as_stored(formulas[i].at(leaves), out.dtype);
+        out.truth[static_cast<std::size_t>(places.offset(out.strides))] = as_stored(formulas[i].at(leaves), out.dtype);
       }
     }
   });

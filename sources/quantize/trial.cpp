@@ -19,9 +19,9 @@ constexpr double kEps = 0x1p-17;
 constexpr struct {
   const char* name;
   quern_quantize_front front;
-} kFronts[] = {{"none", QUERN_FRONT_NONE},         {"rmsnorm", QUERN_FRONT_RMSNORM},
+} kFronts[] = {{"none", QUERN_FRONT_NONE},           {"rmsnorm", QUERN_FRONT_RMSNORM},
                {"layernorm", QUERN_FRONT_LAYERNORM}, {"silu_mul", QUERN_FRONT_SILU_MUL},
-               {"gelu_mul", QUERN_FRONT_GELU_MUL}, {"gelu_tanh_mul", QUERN_FRONT_GELU_TANH_MUL}};
+               {"gelu_mul", QUERN_FRONT_GELU_MUL},   {"gelu_tanh_mul", QUERN_FRONT_GELU_TANH_MUL}};
 constexpr struct {
   const char* name;
   quern_scale_kind kind;
@@ -68,9 +68,8 @@ void make(const Given& given, int which, Trial& trial) {
   const auto [n, step, alignment] = RowPlaces(given, kLengths[which]);
   const Dtype dtype = given.dtype("x"), code = given.dtype("out"), weight = given.dtype("weight");
   const std::string front_name = given.text("front", "none"), kind_name = given.text("scale");
-  const auto front = std::find_if(std::begin(kFronts), std::end(kFronts), [&](const auto& f) {
-                       return f.name == front_name;
-                     })->front;
+  const auto front =
+      std::find_if(std::begin(kFronts), std::end(kFronts), [&](const auto& f) { return f.name == front_name; })->front;
   const auto kind =
       std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& k) { return k.name == kind_name; })->kind;
   const std::int64_t rows = kind == QUERN_SCALE_BLOCK ? 140 : 5, across = (n + 127) / 128;

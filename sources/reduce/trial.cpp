@@ -1,12 +1,13 @@
 // Random calls of reduce for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 
 #include "sources/ops.h"
 #include "sources/verify/formula.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::reduce {
 namespace {
@@ -16,10 +17,11 @@ using namespace verify;
 // Rows and their elements, on both sides of what decides how they are shared out; the last are cut into pieces.
 constexpr struct {
   std::int64_t rows, n;
-} kCalls[] = {{40, 8},    {40, 30},   {40, 64},   {40, 128},   {40, 500},    {20, 1024},  {20, 2048},
-              {9, 4096},  {9, 10000}, {3, 65536}, {2, 300000}, {2, 1000000}, {300, 1000}, {3000, 64}};
+} kCalls[] = {{40, 8},   {40, 30},   {40, 64},   {40, 128},   {40, 500},    {20, 1024},  {20, 2048},
+              {9, 4096}, {9, 10000}, {3, 65536}, {2, 300000}, {2, 1000000}, {300, 1000}, {3000, 64}};
 
-constexpr const char* kKinds[] = {"sum", "mean", "max", "min", "argmax", "argmin", "l2", "dot", "logsumexp", "any", "all"};
+constexpr const char* kKinds[] = {"sum", "mean", "max",       "min", "argmax", "argmin",
+                                  "l2",  "dot",  "logsumexp", "any", "all"};
 
 // Over the numbers of a row, in the order of quern_reduction.
 double reduced(int kind, const std::vector<double>& v, const std::vector<double>& y) {
@@ -66,7 +68,7 @@ void make(const Given& given, int which, Trial& trial) {
   quern_reduce_args args{};
   // By segments the elements of a row are in two places, between which other rows' lie.
   const std::int64_t inner = segments ? n / 2 : n;
-  const std::vector<std::int64_t> extents = segments ? std::vector<std::int64_t>{2, rows, inner}
+  const std::vector<std::int64_t> extents = segments  ? std::vector<std::int64_t>{2, rows, inner}
                                             : columns ? std::vector<std::int64_t>{n, rows}
                                                       : std::vector<std::int64_t>{rows, n};
   const std::int64_t count = segments ? 2 * inner : n;
@@ -88,12 +90,14 @@ void make(const Given& given, int which, Trial& trial) {
   std::vector<Field*> outs;
   std::vector<std::string> after;
   for (std::size_t i = 0; i < 4; ++i) {
-    const auto* const kind = std::find(std::begin(kKinds), std::end(kKinds), given.text(numbered("kind", i).c_str(), "none"));
+    const auto* const kind =
+        std::find(std::begin(kKinds), std::end(kKinds), given.text(numbered("kind", i).c_str(), "none"));
     if (kind == std::end(kKinds)) break;
     *kinds[i] = static_cast<std::int32_t>(kind - std::begin(kKinds));
     after.push_back(given.text(numbered("after", i).c_str(), "acc")), *afters[i] = asked(after.back());
     // Sums rounded to f16 after every addition are held against the host's alone.
-    outs.push_back(&trial.result(given.dtype(numbered("out", i).c_str(), Dtype::f32), {rows}, halves ? 0x1p-6 : 0x1p-14));
+    outs.push_back(
+        &trial.result(given.dtype(numbered("out", i).c_str(), Dtype::f32), {rows}, halves ? 0x1p-6 : 0x1p-14));
     *written[i] = outs.back()->tensor();
   }
   const std::vector<std::int32_t> chosen = {args.reduction, args.reduction1, args.reduction2, args.reduction3};

@@ -1,10 +1,11 @@
 // Random calls of rmsnorm for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <cmath>
 #include <iterator>
 
 #include "sources/ops.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::rmsnorm {
 namespace {

@@ -1,10 +1,11 @@
 // Random calls of sample for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <cmath>
 #include <iterator>
 
 #include "sources/ops.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::sample {
 namespace {
@@ -14,7 +15,8 @@ using namespace verify;
 constexpr struct {
   std::int64_t rows, vocabulary;
   bool rare;  // what kernels of clusters leave to the portable one
-} kCalls[] = {{4, 1000, false}, {4, 32000, false}, {90, 4000, false}, {4, 1000, true}, {1, 4000, false}, {1, 32000, false}};
+} kCalls[] = {{4, 1000, false}, {4, 32000, false}, {90, 4000, false},
+              {4, 1000, true},  {1, 4000, false},  {1, 32000, false}};
 
 // What is drawn cannot be held against a definition in double precision: it hangs on the last bit of sums in f32. So
 // tokens are held against the host's execution, and rows of temperature 0 against the largest logit.

@@ -1,7 +1,8 @@
 // Random calls of scatter for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
-#include "sources/ops.h"
 #include "sources/verify/trial.h"
+
+#include "sources/ops.h"
 
 namespace quern::ops::scatter {
 namespace {
@@ -41,7 +42,8 @@ void make(const Given& given, int which, Trial& trial) {
   if (add) args.flags |= QUERN_SCATTER_ADD;
   if (unique) args.flags |= QUERN_SCATTER_UNIQUE;
   args.alignment = alignment;
-  trial.what = std::to_string(count) + (unique ? " rows to 50 places, no place twice" : " rows to " + std::to_string(places) + " places");
+  trial.what = std::to_string(count) +
+               (unique ? " rows to 50 places, no place twice" : " rows to " + std::to_string(places) + " places");
   trial.call(workspace, run, args);
 }
 

@@ -1,11 +1,12 @@
 // Random calls of sort for `quern verify --run`, and what they come to in double precision.
 // SPDX-License-Identifier: Apache-2.0
+#include "sources/verify/trial.h"
+
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 
 #include "sources/ops.h"
-#include "sources/verify/trial.h"
 
 namespace quern::ops::sort {
 namespace {
@@ -40,9 +41,8 @@ void make(const Given& given, int which, Trial& trial) {
     std::vector<std::int64_t> order(static_cast<std::size_t>(n));
     for (std::int64_t r = 0; r < rows; ++r) {
       std::iota(order.begin(), order.end(), 0);
-      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-        return keys.get(r * n + a) < keys.get(r * n + b);
-      });
+      std::stable_sort(order.begin(), order.end(),
+                       [&](std::int64_t a, std::int64_t b) { return keys.get(r * n + a) < keys.get(r * n + b); });
       for (const std::int64_t from : order) {
         keys_out.truth.push_back(keys.get(r * n + from));
         if (values != nullptr) values_out->truth.push_back(values->get(r * n + from));

@@ -179,7 +179,9 @@ Formula::Value Formula::function(std::string_view name, const std::array<Value, 
   if (name == "select") return x != 0 ? b : c;
   if (name == "min" || name == "max" || name == "clamp") {
     const bool whole = a.is_whole && b.is_whole && (name != "clamp" || c.is_whole);
-    double value = name == "min" ? std::fmin(x, y) : name == "max" ? std::fmax(x, y) : std::fmin(std::fmax(x, y), c.real());
+    double value = name == "min"   ? std::fmin(x, y)
+                   : name == "max" ? std::fmax(x, y)
+                                   : std::fmin(std::fmax(x, y), c.real());
     if (name == "clamp" && std::isnan(x)) value = x;
     return {value, whole ? static_cast<std::int64_t>(value) : 0, whole};
   }

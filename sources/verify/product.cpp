@@ -79,6 +79,7 @@ void Epilogue::fill(Field& out, const std::function<double(std::int64_t, std::in
     double most = 0;
     for (std::int64_t i = part * 128; i < end; ++i)
       values.push_back(value(row, i)), most = std::max(most, std::abs(values.back()));
+    if (std::isnan(values.front())) continue;  // a row of no expert
     const double by = found_scale(most, out.dtype);
     scale_->truth[static_cast<std::size_t>(row * scale_->shape[1] + part)] = by;
     for (std::int64_t i = part * 128; i < end; ++i)

@@ -18,9 +18,9 @@ struct ProductExtents {
   bool invariant;
 };
 inline constexpr ProductExtents kProducts[] = {
-    {1, 512, 512, false},   {8, 512, 512, false},    {16, 1024, 512, false},  {33, 512, 512, false},
-    {64, 1024, 1024, false}, {128, 512, 512, false},  {200, 1024, 256, false}, {300, 2048, 256, false},
-    {16, 4096, 1024, false}, {64, 512, 4096, false},  {4, 256, 2048, true},    {130, 512, 512, true},
+    {1, 512, 512, false},     {8, 512, 512, false},   {16, 1024, 512, false},  {33, 512, 512, false},
+    {64, 1024, 1024, false},  {128, 512, 512, false}, {200, 1024, 256, false}, {300, 2048, 256, false},
+    {16, 4096, 1024, false},  {64, 512, 4096, false}, {4, 256, 2048, true},    {130, 512, 512, true},
     {1000, 2048, 128, false}, {8, 512, 1024, true}};
 inline constexpr int kProductCount = static_cast<int>(sizeof(kProducts) / sizeof(kProducts[0]));
 

@@ -312,8 +312,7 @@ Trial::Verdict Trial::compare(const std::vector<std::vector<unsigned char>>& res
     const auto error_of = [&](double a, double b) {
       if (a == b || (std::isnan(a) && std::isnan(b))) return 0.0;
       const bool exact = !is_float(field->dtype) && !is_code(field->dtype) && field->step == 0;
-      if (exact || !std::isfinite(a) || !std::isfinite(b))
-        return std::numeric_limits<double>::infinity();
+      if (exact || !std::isfinite(a) || !std::isfinite(b)) return std::numeric_limits<double>::infinity();
       return std::abs(a - b) / (2 * rounding_of(field->dtype) * std::max(std::abs(a), std::abs(b)) +
                                 field->slack * mean + field->step + smallest_step_of(field->dtype) + 1e-30);
     };
@@ -345,9 +344,8 @@ std::int64_t Given::integer(const char* name, std::int64_t otherwise) const {
 
 Dtype Given::dtype(const char* name, Dtype otherwise) const {
   const std::string found = text(name);
-  for (const Dtype each :
-       {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8, Dtype::i16, Dtype::i32,
-        Dtype::i64, Dtype::boolean}) {
+  for (const Dtype each : {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8,
+                           Dtype::i16, Dtype::i32, Dtype::i64, Dtype::boolean}) {
     if (found == name_of(each)) return each;
   }
   return otherwise;

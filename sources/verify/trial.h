@@ -148,7 +148,8 @@ class Given {
 // that end within a vector are whole vectors apart, and accesses of 2 bytes take rows at odd distances.
 struct RowPlaces {
   RowPlaces(const Given& given, std::int64_t length)
-      : n(length - (given.flag("tail") ? 3 : 0)), step(length + (given.integer("access", 16) == 2 ? 1 : 0)),
+      : n(length - (given.flag("tail") ? 3 : 0)),
+        step(length + (given.integer("access", 16) == 2 ? 1 : 0)),
         alignment(static_cast<std::int32_t>(std::max<std::int64_t>(given.integer("access", 16), 4))) {}
   std::int64_t n, step;
   std::int32_t alignment;
@@ -167,8 +168,8 @@ const OpTrials* trials_of(std::string_view op);
 
 }  // namespace quern::ops::verify
 
-#define QUERN_OP(name, ...)            \
-  namespace quern::ops::name {         \
+#define QUERN_OP(name, ...)             \
+  namespace quern::ops::name {          \
   extern const verify::OpTrials trials; \
   }
 #include "sources/ops.def"

@@ -1,11 +1,12 @@
 # The fault tests side by side for as long as it takes to have so many kills, single faults and fuzzed inputs.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs build/bin's fault and fuzz tests until the goals are met; with clang's build/fuzz/bin/quern_fuzz libFuzzer too."""
+"""Runs build/bin's fault and fuzz tests until the goals are met; with build/fuzz/bin/quern_fuzz also libFuzzer."""
 
 from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import os
 import re
 import signal
@@ -22,7 +23,17 @@ TARGETS = ["bundle", "cache_file", "manifest", "config", "texts", "images", "pro
 class Kind:
     """One sort of run: its command, how much longer than in CI, and what of its output is counted, for which goal."""
 
-    def __init__(self, name: str, goal: str, program: str, tests: str, factor: int, counted: str, once: bool = False, share: int = 1):
+    def __init__(
+        self,
+        name: str,
+        goal: str,
+        program: str,
+        tests: str,
+        factor: int,
+        counted: str,
+        once: bool = False,
+        share: int = 1,
+    ):
         self.share = share  # runs for each of the goal's others
         self.name, self.goal, self.program, self.tests = name, goal, program, tests
         self.factor, self.counted, self.once = factor, re.compile(counted), once
@@ -49,11 +60,21 @@ class LibFuzzer(Kind):
 
 
 KINDS = [
-    Kind("every call under the file fails", "faults", "quern_launch_fault_tests", "LaunchTest.*", 1, r"(\d+) faults", True),
+    Kind(
+        "every call under the file fails",
+        "faults",
+        "quern_launch_fault_tests",
+        "LaunchTest.*",
+        1,
+        r"(\d+) faults",
+        True,
+    ),
     Kind("100 000 entries", "", "quern_fault_tests", "Large*", 100, r"()$", True),
     Kind("frozen, forking", "", "quern_fault_tests", "FrozenTest.*:AdministrationTest.*", 1, r"()$", True),
     Kind("processes killed and stopped", "kills", "quern_fault_tests", "Soak*", 7, r"(\d+) kills"),
-    Kind("two copies, killed", "kills", "quern_launch_fault_tests", "CopiesTest.*Killed", 20, r"(\d+) processes killed"),
+    Kind(
+        "two copies, killed", "kills", "quern_launch_fault_tests", "CopiesTest.*Killed", 20, r"(\d+) processes killed"
+    ),
     Kind("bits flipped", "faults", "quern_fault_tests", "FlipTest.*", 5, r"(\d+) of \d+ bits", share=4),
     Kind("power failures", "faults", "quern_fault_tests", "Power*", 2, r"(\d+) states"),
     Kind("inputs made of good ones", "inputs", "quern_fuzz_tests", "*Replay*", 10, r"(\d+) inputs"),
@@ -67,6 +88,7 @@ class Torture:
         self.done: collections.Counter = collections.Counter()
         self.by_kind: collections.Counter = collections.Counter()
         self.running: dict[subprocess.Popen, tuple[Kind, int, object]] = {}
+        self.outputs = contextlib.ExitStack()
         self.failures: list[str] = []
         self.start = time.monotonic()
         self.kinds = list(KINDS)
@@ -94,7 +116,7 @@ class Torture:
 
     def launch(self, kind: Kind) -> None:
         seed = self.seed + sum(other.started for other in self.kinds)
-        output = tempfile.TemporaryFile()
+        output = self.outputs.enter_context(tempfile.TemporaryFile())
         environment = os.environ | {"QUERN_TORTURE": str(kind.factor), "QUERN_SEED": str(seed)}
         if isinstance(kind, LibFuzzer):
             environment["QUERN_FUZZ_TARGET"] = TARGETS[kind.started % len(TARGETS)]

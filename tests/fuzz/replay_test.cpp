@@ -1,5 +1,5 @@
-// Each target's good inputs, and inputs made from them by a seed (QUERN_SEED): cut, with bits turned, bytes replaced, parts
-// put together. What `./dev fuzz` does for as long as it is let, led by what the code has run through.
+// Each target's good inputs, and inputs made from them by a seed (QUERN_SEED): cut, with bits turned, bytes replaced,
+// parts put together. What `./dev fuzz` does for as long as it is let, led by what the code has run through.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -68,8 +68,7 @@ TEST_P(Replay, RefusesOrTakes) {
   Random random(from);
   const bool writes_files = GetParam() == &cache_file || GetParam() == &bundle;
   const std::uint64_t inputs = cache::testing::times(writes_files ? 300 : 20000);
-  for (std::uint64_t i = 0; i < inputs; ++i)
-    GetParam()->run(changed(seeds[random.below(seeds.size())], seeds, random));
+  for (std::uint64_t i = 0; i < inputs; ++i) GetParam()->run(changed(seeds[random.below(seeds.size())], seeds, random));
   std::printf("%llu inputs, QUERN_SEED=%llu\n", static_cast<unsigned long long>(inputs),
               static_cast<unsigned long long>(from));
 }

@@ -33,7 +33,9 @@ class Copy:
     def run(self, *command: str, timeout: int = 600, **environment: str) -> tuple[int, str]:
         given = os.environ | {"GTEST_FAIL_FAST": "1"} | environment
         try:
-            done = subprocess.run(command, cwd=self.folder, env=given, timeout=timeout, capture_output=True, check=False)
+            done = subprocess.run(
+                command, cwd=self.folder, env=given, timeout=timeout, capture_output=True, check=False
+            )
             return done.returncode, done.stdout.decode(errors="replace")
         except subprocess.TimeoutExpired:
             return 124, ""  # a test that hangs has noticed, too
@@ -97,10 +99,18 @@ def digest(change: dict) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("words", nargs="*", metavar="WORD")
-    parser.add_argument("--slice", default="1/1", metavar="I/N",
-                        help="every N-th change from the I-th on, in a copy of its own: slices run side by side")
-    parser.add_argument("--continue", dest="go_on", action="store_true",
-                        help="leave out what was killed before, where neither the change nor its file is another now")
+    parser.add_argument(
+        "--slice",
+        default="1/1",
+        metavar="I/N",
+        help="every N-th change from the I-th on, in a copy of its own: slices run side by side",
+    )
+    parser.add_argument(
+        "--continue",
+        dest="go_on",
+        action="store_true",
+        help="leave out what was killed before, where neither the change nor its file is another now",
+    )
     parser.add_argument("--jobs", type=int, default=0, help="processes that compile at once")  # fmt: skip
     given = parser.parse_args()
     number, count = (int(part) for part in given.slice.split("/"))

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -170,24 +171,25 @@ constexpr const char* kLines[] = {
     "softmax host dtype=f32 each=16",
     "gather host table=bf16 out=f32 width=4",
     "rope host dtype=f16 dim=80 rotary_dim=20 interleaved=1 table=f32",
-    "attention host variant=decode dtype=bf16 dim_k=64 group=4 page_size=16",
+    "attention host variant=streams dtype=bf16 dim_k=64 group=4 page_size=16",
     "quantize host x=bf16 out=e4m3 front=rmsnorm scale=group residual=1 weight=bf16 columns=512",
     "pointwise host expression=silu(tensor0)*tensor1 width=8 operand0=bf16 operand1=bf16 out=bf16",
     // From here on with QUERN_TEST_LONG=1: each takes two seconds to compile, for both sides.
     "attention host variant=medium dtype=f16 dim_k=64 group=1 page_size=0",
     "attention host variant=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
     "attention host variant=medium dtype=f16 dim_k=40 dim_v=24 group=3 page_size=0 cap=1 alibi=1 sinks=1 alignment=4",
-    "fp8_gemm host variant=tiny scales=vectors",
-    "fp8_gemm host variant=small scales=blocks",
+    "fp8_gemm host variant=small_m_64x64 scales=vectors",
+    "fp8_gemm host variant=small_m_64x64 scales=blocks",
     "fp8_gemm host variant=tiny scales=vectors gate=1 out=e5m2 out_scale=1 epilogue=gelu(gate)*up",
-    "grouped_fp8_gemm host variant=tiny rows=masked scales=blocks gate=1",
-    "grouped_fp8_gemm host variant=small rows=contiguous scales=vectors",
-    "gemm host variant=tiny dtype=f32 out=f32",
-    "gemm host variant=small dtype=f16 order_b=kn out=f16",
-    "gemm host variant=small dtype=bf16 out=bf16 epilogue=silu(acc+col0)*row1 operand0=bf16 operand1=f32",
+    "grouped_fp8_gemm host variant=swap_ab_16 rows=masked scales=blocks gate=1",
+    "grouped_fp8_gemm host variant=swap_ab_16 rows=contiguous scales=vectors",
+    "gemm host variant=plain dtype=f32 out=f32",
+    "gemm host variant=swap_ab_16 dtype=f16 order_b=kn out=f16",
+    "gemm host variant=small_m_64x64 dtype=bf16 out=bf16 epilogue=silu(acc+col0)*row1 operand0=bf16 operand1=f32",
     "quantize host x=bf16 out=e4m3 front=none scale=block",
     "quantize host x=bf16 out=e4m3 front=silu_mul scale=token columns=2048",
-    "quantize host x=f16 out=e5m2 front=layernorm scale=token residual=1 weight=f32 bias=f32 access=4 tail=1 columns=512",
+    "quantize host x=f16 out=e5m2 front=layernorm scale=token residual=1 weight=f32 bias=f32 access=4 tail=1 "
+    "columns=512",
     "quantize host x=bf16 out=none front=rmsnorm scale=none residual=1 weight=bf16 columns=512",
     "quantize host x=bf16 out=e4m3 front=none scale=find columns=1024",
     "dequantize host x=e4m3 out=bf16",
@@ -200,9 +202,9 @@ constexpr const char* kLines[] = {
     "kv_append host dtype=f16 cache=e4m3 scale=token dim_k=64 rotary_dim=64 q=e4m3 q_scale=token",
     "kv_append host dtype=bf16 cache=int8 scale=token dim_k=192 dim_v=128",
     "kv_copy_pages host chunk_bytes=16",
-    "mla_decode host variant=rows16 dtype=bf16",
-    "mla_decode host variant=rows32 dtype=f16 cache=rows656 indices=positions cap=1",
-    "mla_decode host variant=combine dtype=bf16",
+    "mla_decode host variant=few16 dtype=bf16",
+    "mla_decode host variant=gather64 dtype=f16 cache=rows656 indices=positions cap=1 paired=0",
+    "mla_decode host variant=combine dtype=bf16 rows=16",
     "sample host dtype=f32 clusters=1",
     "sample host dtype=f16 edits=1 filters=1",
     "sample host dtype=f32 filters=1 clusters=1",
@@ -215,9 +217,11 @@ constexpr const char* kLines[] = {
     "renormalise host dtype=f32",
     "renormalise host dtype=bf16 logits=1",
     "verify_draft host",
-    "pointwise host expression=tensor0*tensor1 rank=2 width=1 span=tiles operand0=f16 along0=across operand1=f32 out=f32",
+    "pointwise host expression=tensor0*tensor1 rank=2 width=1 span=tiles operand0=f16 along0=across operand1=f32 "
+    "out=f32",
     "pointwise host expression=tensor0*tensor1 rank=2 width=8 operand0=f16 along0=shifted operand1=bf16 out=f16",
-    "pointwise host expression=integer0/integer1+place rank=2 width=2 operand0=int64 operand1=int64 along1=same out=f16 "
+    "pointwise host expression=integer0/integer1+place rank=2 width=2 operand0=int64 operand1=int64 along1=same "
+    "out=f16 "
     "tail=1",
     "pointwise host results=2 expression=sin(tensor0)+atan2(tensor1,scalar0) expression1=int8(tensor0)&index1 rank=3 "
     "width=1 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any",
@@ -252,7 +256,10 @@ TEST_F(VerifyRun, RightKernelsAgree) {
   const char* const only = std::getenv("QUERN_TEST_LINES");
   for (std::size_t i = 0; i < (all ? std::size(kLines) : kFewLines); ++i) {
     if (only != nullptr && std::string(kLines[i]).find(only) == std::string::npos) continue;
-    plant_with_others(kLines[i]);
+    if (all)
+      plant_with_others(kLines[i]);
+    else
+      plant(kLines[i], "", "");
   }
   const std::vector<Row> found = rows(QUERN_OK);
   for (const Row& row : found) {
@@ -265,6 +272,70 @@ TEST_F(VerifyRun, RightKernelsAgree) {
   }
 }
 
+// On a GPU: whatever kernels the trials' calls choose there, for the constants of these lines. QUERN_TEST_SLICE=2/8
+// takes every eighth line from the second on.
+TEST(VerifyRunOnDevice, WhatTrialsLaunchAgrees) {
+  if (!on_cuda()) GTEST_SKIP() << "the host's are planted one by one";
+  const char* const slice = std::getenv("QUERN_TEST_SLICE");
+  std::size_t first = 1, step = 1;
+  if (slice != nullptr) std::sscanf(slice, "%zu/%zu", &first, &step);
+  std::string folder = (std::filesystem::temp_directory_path() / "quern-verify-XXXXXX").string();
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  {
+    jit::Service::Options where;
+    where.store.folder = folder, where.compilers.helper_path = QUERN_TEST_HELPER;
+    jit::Service service(where);
+    const std::unique_ptr<jit::Driver> driver = jit::open_cuda(0, {}, {});
+    ops::verify::Bed bed(*driver, service, true, {}, [](std::string_view) {}, {});
+    ops::verify::Random random(7);
+    for (std::size_t i = first - 1; i < std::size(kLines); i += step) {
+      const ops::ManifestLine line = *ops::parse_line(kLines[i]);
+      const ops::Constants all = constants_of(*line.op, ops::to_spec(line, jit::Target::parse("host")));
+      const ops::verify::OpTrials& trials = *ops::verify::trials_of(line.op->name);
+      for (int which = 0; which < std::min(trials.count, 2); ++which) {
+        ops::verify::Trial trial(random);
+        try {
+          trials.make(ops::verify::Given(all), which * trials.count / 2, trial);
+          bed.run(trial, jit::Miss::compile);
+        } catch (const Error& error) {
+          std::printf("%s, call %d: %s\n", kLines[i], which, error.text().c_str());
+        }
+      }
+    }
+  }
+  const Context context = make_context([&](quern_context_options& options) { options.cache_path = folder.c_str(); });
+  auto options = sized<quern_verify_options>();
+  options.seed = 1234567;
+  // Each as soon as it is known.
+  options.progress = [](void*, std::uint64_t, std::uint64_t, const quern_verify_result* row) {
+    std::printf("%d %u %.3g %.3g %s %s: %s\n", row->outcome, row->trials, row->error, row->truth_error, row->op,
+                row->spec, row->text);
+    std::fflush(stdout);
+    EXPECT_NE(row->outcome, QUERN_VERIFY_DIFFERS);
+    EXPECT_NE(row->outcome, QUERN_VERIFY_FAILED);
+    return 0;
+  };
+  auto error = sized<quern_error>();
+  EXPECT_EQ(quern_verify(context.get(), &options, nullptr, &error), QUERN_OK) << error.text;
+  std::filesystem::remove_all(folder);
+}
+
+// A kernel that joins what others leave has nothing of theirs among its constants: calls that are tried for the others
+// tell of it.
+TEST_F(VerifyRun, KernelsThatOthersCallsLaunch) {
+  for (const char* line : {"reduce host way=columns dtype=f16 kind=sum team=32 at_once=4",
+                           "reduce host way=rows dtype=f16 kind=sum vectors=0 team=256 at_once=4",
+                           "reduce host way=join dtype=f32 kind=sum"})
+    plant(line, "", "");
+  int others = 0;
+  for (const Row& row : rows(QUERN_OK)) {
+    EXPECT_EQ(row.outcome, QUERN_VERIFY_AGREES) << row.spec << ": " << row.text;
+    EXPECT_GT(row.trials, 0u) << row.spec;
+    others += row.text.starts_with("launched by the calls of others");
+  }
+  EXPECT_EQ(others, 1);
+}
+
 // A kernel whose text cannot be read back is never tried.
 TEST(Trials, EveryKernelIsReadBack) {
   for (const char* text : kLines) {
@@ -274,6 +345,22 @@ TEST(Trials, EveryKernelIsReadBack) {
     const jit::TargetInfo target = jit::limits_of(jit::Target::parse("host"));
     EXPECT_EQ(op.parse(constants_of(op, spec), target), spec) << text;
   }
+}
+
+// What both sides give may be wrong all the same.
+TEST(Trials, AreHeldAgainstTheTruth) {
+  ops::verify::Random random(1);
+  ops::verify::Trial trial(random);
+  ops::verify::Field& out = trial.result(ops::Dtype::f32, {3});
+  out.truth = {1, 2, ops::verify::kUnknown};
+  const float same[] = {1.0f, 2.5f, 7.0f};
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(same);
+  const std::vector<std::vector<unsigned char>> results = {{bytes, bytes + sizeof(same)}};
+  const ops::verify::Trial::Verdict verdict = trial.compare(results, results);
+  EXPECT_EQ(verdict.error, 0);
+  EXPECT_GT(verdict.truth_error, 1e4);
+  out.truth[1] = 2.5;
+  EXPECT_EQ(trial.compare(results, results).truth_error, 0);
 }
 
 TEST(Trials, AreThereForEveryOp) {

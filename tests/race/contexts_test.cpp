@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 #include "tests/race/fixture.h"
@@ -111,6 +112,9 @@ TEST_F(ContextsTest, ANewContextSeesTheBundleThatIsThere) {
   auto later = make(with);
   EXPECT_TRUE(later->found);
   EXPECT_EQ(later->service, after->service);
+  // So is one whose file was written to in its place.
+  std::filesystem::last_write_time(bundle, std::filesystem::last_write_time(bundle) + 1s);
+  EXPECT_FALSE(make(with)->found);
 }
 
 TEST_F(ContextsTest, AForkedChildWaitsForNobodysCompilation) {
