@@ -145,7 +145,7 @@ bool lies_across(const Walk& walk, std::size_t tensor) {
 }
 
 // How wide a tile's vectors may be, along both dimensions alike: where all tensors are aligned and both end with a
-// whole vector, which leaves a shorter first dimension with these or with single elements.
+// whole vector.
 int tile_width(const Request& request, const Walk& walk) {
   constexpr std::int64_t kLeast = 32;  // elements of either dimension
   std::int64_t largest = 1;
@@ -322,11 +322,12 @@ std::uint64_t workspace(const Runtime& runtime, const quern_pointwise_args& args
 }
 
 // A shorter first dimension may merge with others where the longer does not, and the other way round, or end within a
-// vector: these extents have every kind.
+// vector or with a whole one: these extents have every kind.
 void prepare(const Runtime& runtime, const quern_pointwise_args& args) {
   const Request request = read_request(args, runtime, true);
   const std::int64_t given = request.views[0].rank > 0 ? request.views[0].shape[0] : 1;
-  for (const std::int64_t first : {given, given - 1, given / 16 * 16, kLongRow - 1, std::int64_t{1}}) {
+  for (const std::int64_t first :
+       {given, given - 1, given / 16 * 16, (given - 1) / 16 * 16, kLongRow - 1, std::int64_t{1}}) {
     if ((first < 1 || first > given) && first != given) continue;
     Request smaller = request;
     if (request.views[0].rank > 0) {

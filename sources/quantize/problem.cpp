@@ -211,8 +211,9 @@ Problem read_problem(const quern_quantize_args& args, const Runtime& runtime, bo
   fit_to(!problem.shape.product());
   problem.few = problem.shape;
   // Blocks that look for a tensor's scale have something to tell in the end, one after the other: no more than needed.
+  // By the whole device, so that what was readied serves calls with fewer multiprocessors.
   const std::int64_t elements = problem.params.rows * problem.params.n;
-  if (problem.find_first || !are_few(problem.shape, elements, call.sms)) fit_to(false);
+  if (problem.find_first || !are_few(problem.shape, elements, call.device->sm_count)) fit_to(false);
   return problem;
 }
 

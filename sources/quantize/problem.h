@@ -10,7 +10,7 @@ namespace quern::ops::quantize {
 
 struct Problem {
   Shape shape;
-  Shape few;  // what the shape would be of fewer rows
+  Shape few;  // of fewer rows that are no product's; not used with find_first
   q::QuantizeParams params;
   bool find_first;  // the tensor's scale, by a launch of its own: the shape's is then `given`
   bool all_sms;

@@ -393,5 +393,22 @@ TEST(Pointwise, IsPreparedForFewerRows) {
   }
 }
 
+// Nor is one missing where a shorter first dimension merges with the next no more, yet holds whole vectors.
+TEST(Pointwise, IsPreparedForFewerRowsOfTiles) {
+  const Context own = make_context();
+  Pointing p({"tensor0*2"});
+  p.operand(Stored::f32, {64, 40, 100}, {100, 6400, 1});
+  p.out(Stored::f32, {64, 40, 100}, {1, 64, 2560});
+  p.fill("prepared tiles");
+  p.set(own.get());
+  auto error = sized<quern_error>();
+  ASSERT_EQ(quern_pointwise_prepare(own.get(), &p.args, &error), QUERN_OK) << error.text;
+  p.args.flags |= QUERN_CALL_CACHED_ONLY;
+  for (const std::int64_t rows : {64, 63, 48, 47, 33, 32, 31, 16, 1}) {
+    p.operands[0]->extents()[0] = p.outs[0]->extents()[0] = rows;
+    ASSERT_EQ(quern_pointwise(own.get(), &p.args, &error), QUERN_OK) << rows << ": " << error.text;
+  }
+}
+
 }  // namespace
 }  // namespace quern::test
