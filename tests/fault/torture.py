@@ -116,7 +116,7 @@ class Torture:
 
     def launch(self, kind: Kind) -> None:
         seed = self.seed + sum(other.started for other in self.kinds)
-        output = self.outputs.enter_context(tempfile.TemporaryFile())
+        output = self.outputs.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         environment = os.environ | {"QUERN_TORTURE": str(kind.factor), "QUERN_SEED": str(seed)}
         if isinstance(kind, LibFuzzer):
             environment["QUERN_FUZZ_TARGET"] = TARGETS[kind.started % len(TARGETS)]

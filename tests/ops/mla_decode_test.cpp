@@ -325,6 +325,7 @@ TEST(MlaNan, HarmsOnlyTheQueriesThatSeeIt) {
       for (std::size_t i = at; i < at + static_cast<std::size_t>(c.d_latent) * 2; i += 2) {
         ASSERT_TRUE(std::isnan(Element(c.element).load(&spoilt.out[i]))) << "head " << h;
       }
+      EXPECT_TRUE(std::isnan(spoilt.lse[static_cast<std::size_t>(2 * c.heads + h)])) << "head " << h;
     }
   }
 }

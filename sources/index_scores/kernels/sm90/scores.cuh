@@ -305,6 +305,8 @@ struct Multiplier {
       }
       fill_masked(p, work, key, thread_index(), kConsumers * kGroupThreads);
     });
+    // The turn that was handed over last.
+    if (group == (kSharedKeys ? 0 : turn)) meet_named(kTurn + group, kConsumers * kGroupThreads);
   }
 };
 

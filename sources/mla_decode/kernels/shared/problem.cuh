@@ -188,8 +188,9 @@ QUERN_DEVICE Finished finish(const MlaParams& p, f32 max, f32 sum, i32 head) {
     rescale = exp2(max - finite_max(joint));
     sum = sum * rescale + exp2(sink - finite_max(joint));
   }
-  if (sum > 0.0f) return {rescale * rcp_approx(sum), (joint + log2(sum)) * kLn2};
-  return {0.0f, -infinity()};
+  // A sum that is NaN makes the row NaN.
+  if (sum == 0.0f) return {0.0f, -infinity()};
+  return {rescale * rcp_approx(sum), (joint + log2(sum)) * kLn2};
 }
 
 // Where row `row` of a sequence goes.
