@@ -103,6 +103,9 @@ TEST_F(FewRowsOnHopper, TakesWhatWasMeasuredToBeTheFastest) {
       p.shape.scales = scales;
       const Choice choice = by_model(p, sizes_of(p));
       Choice fastest = each.fastest;
+      // Without block scales few tiles of many terms are divided by six: 8.2 us, where small_m took 9.7 (2026-11-24).
+      if (scales == Scales::vectors && fastest.variant == Variant::small_m_64x16)
+        fastest = {Variant::split_k_64x128, 6, 1};
       // Without block scales tiles of 112 columns, of which 64 are 128 blocks, in place of 56 of 128 columns.
       if (scales == Scales::vectors && fastest.variant == Variant::split_k_128x128)
         fastest.variant = Variant::split_k_128x112;
