@@ -217,7 +217,8 @@ Problem fit(const Request& request) {
   for (int d = 1; d < walked.rank; ++d) problem.rows *= walked.shape[static_cast<std::size_t>(d)];
   problem.vectors = (walked.shape[0] + shape.width - 1) / shape.width;
   shape.tail = shape.rank > 1 && walked.shape[0] % shape.width != 0;
-  shape.wide = problem.rows * problem.vectors >= kNarrow;
+  // Behind the last whole vector elements are counted.
+  shape.wide = problem.rows * problem.vectors >= kNarrow || walked.shape[0] > INT32_MAX;
   if (shape.indices() != 0) shape.wide = shape.wide || problem.rows * walked.shape[0] > INT32_MAX;
   for (std::size_t i = 0; i < request.count; ++i) {
     for (int d = 0; d < walked.rank; ++d) {
