@@ -54,8 +54,9 @@ QUERN_DEVICE OwnChoice choose_of_row(const Part& part, const Row& row, const Row
       const u64 its = of_block(&part.desk->race, r);
       best = its < best ? its : best;
     }
+    // Used before the others may go on, whose memory it was.
+    const i32 id = shuffle(best == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(best)), 0);
     release();
-    const i32 id = best == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(best));
     const bool mine = id < 0 ? part.rank == 0 : part.owns(id);
     return {mine, id, mine && id >= 0 ? logit_of(part, row, id, false) : 0.0f};
   }

@@ -104,7 +104,10 @@ QUERN_DEVICE Note take_chunk(const SampleParams& p, const Row& row, const Part& 
   f32 max = -infinity(), sum = 0.0f, top = -infinity(), middle = 0.0f;
   ChunkWords words{};
   if constexpr (kEdits) {
-    if (listed) top = settle_listed(row, part, c, masks, &nan);
+    if (listed) {
+      sync_warp();  // other lanes have written what is listed
+      top = settle_listed(row, part, c, masks, &nan);
+    }
     if (row.counts) {
       edit_by_counts(p, row, chunk, masks, listed, slice);
     } else {

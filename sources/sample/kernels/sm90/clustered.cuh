@@ -72,6 +72,8 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   if (part.lists()) name_listed(p, i, part);
   u32 status = mistakes_of(part.room(), p, row, settings);
   const u64 random = settings.temperature != 0.0f ? wide(stream.of_row()) : 0;
+  // All threads have read the offset before notes go out, behind which it is raised.
+  if (p.offsets) sync_block();
   bool waits = first;  // for the other blocks' barriers, which notes count on
   QUERN_ROLLED for (i32 c = warp(); c < chunks; c += kWarps) {
     Note note;

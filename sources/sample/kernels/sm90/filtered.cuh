@@ -354,7 +354,12 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
         }
       }
       least = s.min_p > 0.0f ? fmin(sums.max + drop_of(request), sums.max) : -infinity();
-      sync_block();
+      // Of find_largest the other blocks have read what this one is about to overwrite.
+      if (request.late) {
+        sync_blocks(part.blocks);
+      } else {
+        sync_block();
+      }
     }
     bool ok = true;
     if (attempt == 1) {

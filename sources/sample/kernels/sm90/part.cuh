@@ -96,7 +96,8 @@ QUERN_DEVICE void each_block(const Part& part, const T* place, F f) {
     if (r < part.blocks) f(r, v[r]);
   }
 }
-// The last thing that a block does with what others have of a row; after it each may go on alone. Once in a row.
+// The last thing that a block does with what others have of a row; after it each may go on alone. Once in a row. What
+// was read of other blocks must have been used by then.
 QUERN_DEVICE void release() {
   sync_warp();
   cluster_arrive_relaxed();
