@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kFewColumns = 16;
 // Rows that are longer are cut into pieces of no fewer than so many vectors (by columns: elements), in steps of what a
 // block takes at once.
-constexpr std::int64_t kWholeRow = 4096, kRowPiece = 1024, kMostRowPieces = 4096, kRowStep = 1024;
+constexpr std::int64_t kWholeRow = 4096, kRowPiece = 2048, kMostRowPieces = 4096, kRowStep = 1024;
 constexpr std::int64_t kWholeColumn = 512, kColumnPiece = 256, kMostColumnPieces = 1024, kColumnStep = 32,
                        kLongColumn = 8192, kLongColumnPiece = 512;
 constexpr int kMostAcross = 32;  // threads beside each other,

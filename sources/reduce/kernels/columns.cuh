@@ -72,13 +72,18 @@ QUERN_DEVICE void take_round(const ReduceParams& p, const Columns& c, i32 number
 }
 
 QUERN_DEVICE void take_columns(const ReduceParams& p, const Columns& c, i32 first, i32 end, State (&states)[kVector]) {
-  i32 number = first;
-  if (p.aligned != 0 && c.count == kVector) {
-    constexpr i32 kStep = kAtOnce * kDown, kLast = (kAtOnce - 1) * kDown;
-    QUERN_ROLLED for (; number + kLast < end; number += kStep) take_round<true>(p, c, number, end, states);
-    if (number < end) take_round<false>(p, c, number, end, states);
-  } else if (c.count > 0) {
-    QUERN_ROLLED for (; number < end; number += kDown) take_elements(p, c, number, states);
+  const bool vectors = p.aligned != 0 && c.count == kVector;
+  QUERN_ROLLED for (i32 number = first; number < end; number += kAtOnce * kDown) {
+    const bool all = number + (kAtOnce - 1) * kDown < end;
+    if (vectors && all) {
+      take_round<true>(p, c, number, end, states);
+    } else if (vectors) {
+      take_round<false>(p, c, number, end, states);
+    } else if (c.count > 0) {
+      QUERN_ROLLED for (i32 j = 0; j < kAtOnce && number + j * kDown < end; ++j) {
+        take_elements(p, c, number + j * kDown, states);
+      }
+    }
   }
 }
 
