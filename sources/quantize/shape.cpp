@@ -150,7 +150,8 @@ Shape from_constants(const Constants& constants) {
       : shape.columns == 0           ? !shape.whole()
                                      : fitted.columns != shape.columns) {
     refuse(
-        "columns is none of the classes: 0 for blocks and for rows too long for registers; for pieces of rows powers of "
+        "columns is none of the classes: 0 for blocks and for rows too long for registers; for pieces of rows powers "
+        "of "
         "two from 128 to 1024, or to 512 with x f32 or access below 16; for whole rows also the multiples of the "
         "largest, of 512 up to 8192 where a norm has a residual");
   }

@@ -17,8 +17,8 @@ using namespace verify;
 // Rows and their elements, on both sides of what decides how they are shared out; the last are cut into pieces.
 constexpr struct {
   std::int64_t rows, n;
-} kCalls[] = {{40, 8},   {40, 30},   {40, 64},   {40, 128},   {40, 500},    {20, 1024},  {20, 2048},
-              {9, 4096}, {9, 10000}, {3, 65536}, {2, 300000}, {2, 1000000}, {300, 1000}, {3000, 64}, {40, 2500}};
+} kCalls[] = {{40, 8},    {40, 30},   {40, 64},    {40, 128},    {40, 500},   {20, 1024}, {20, 2048}, {9, 4096},
+              {9, 10000}, {3, 65536}, {2, 300000}, {2, 1000000}, {300, 1000}, {3000, 64}, {40, 2500}};
 
 constexpr const char* kKinds[] = {"sum", "mean", "max",       "min", "argmax", "argmin",
                                   "l2",  "dot",  "logsumexp", "any", "all"};
