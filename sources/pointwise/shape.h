@@ -15,7 +15,7 @@ namespace quern::ops::pointwise {
 // side where no vector is aligned; side by side along a tile's other dimension.
 enum class Along : std::uint8_t { each, same, any, shifted, across };
 
-// How elements that are taken one by one are shared out: like vectors, or by segments of rows, or by tiles.
+// How elements are shared out: by vectors, or one by one by segments of rows, or by tiles of two dimensions.
 enum class Span : std::uint8_t { none, rows, tiles };
 
 struct Shape {

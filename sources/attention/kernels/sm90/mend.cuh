@@ -105,7 +105,7 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
       const f32 of_key = shuffle(weight, k);
       const u64 offset =
           static_cast<u64>(shuffle(page, k)) * p.v_page_bytes + static_cast<u64>(shuffle(token, k)) * p.v_token_bytes;
-      const bool counts = (all >> k & 1) != 0;  // what no row sees may be anything: its place is that of key 0 instead
+      const bool counts = (all >> k & 1) != 0;  // of a key that this row does not take, the pool's first
       const u8* const value = values + offset;
       QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
         if (own + 64 * i >= kColumns || first_column + own + 64 * i >= kDimV) continue;

@@ -81,8 +81,8 @@ struct FittedConsumer {
       mbarrier_arrive_remote_relaxed(barriers, kEmpty + stage, static_cast<u32>(sharer));
     }
   }
-  // Called before the last k block, or the last two: stages before theirs have been read, so that sums of other blocks
-  // may arrive there when all have said so.
+  // Called while the last k block is multiplied, or the last two: stages before theirs have been read, so that sums of
+  // other blocks may arrive there when all have said so.
   QUERN_DEVICE void free_stages() const {
     if (shares_tile) cluster_arrive_shared();
   }

@@ -24,8 +24,8 @@ inline constexpr i32 kStages = index_stages(TOKENS);
 inline constexpr i32 kHeadSums = 32;          // accumulators of a thread and query
 inline constexpr i32 kWeights = TOKENS * 64;  // of an item
 static_assert(THREADS == (kConsumers + 1) * kGroupThreads);
-// Named barriers: that it is a warpgroup's turn to have products begin. Both at once would both sum while none
-// multiplies.
+// Two named barriers from this one on: that it is a warpgroup's turn to have products begin. Both at once would both
+// sum while none multiplies.
 inline constexpr int kTurn = 1;
 
 using KeyState = PipelineState<kStages>;

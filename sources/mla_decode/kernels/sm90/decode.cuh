@@ -170,7 +170,7 @@ struct Multiplier {
   }
 
   // Keys that no row of the tile sees may be anything, NaN too: as values they must be zeros, since their weight is.
-  // Of keys that only some of the rows see NaN alone.
+  // Of keys that only some of the rows see, only NaN becomes zero: infinities stay.
   QUERN_DEVICE void clear_unseen(const Task& t, i32 key) const {
     u8* block = m.keys(group);
     QUERN_ROLLED for (i32 i = thread; i < kKeys * kRopeTile * 8; i += kGroupThreads) {

@@ -155,7 +155,7 @@ QUERN_DEVICE void load_unit(const Source& source, const Part& part, i32 unit, co
   }
 }
 
-// What scan_part() does with one token, x >= -inf, of those that lie near; `there`: this lane has one.
+// What scan_part() does with one token, x >= -inf, of those that lie near.
 struct Scanner {
   Bins bins;
   LastBins last;
