@@ -1,6 +1,6 @@
 // Strided copies of up to `kParts` parts, bound by memory: each thread takes `kWidth` elements that lie side by side in
-// what is written. What is read lies side by side too, or is one element for all of them; else elements are taken one by
-// one, as are those behind the last whole vector of a row.
+// what is written. What is read lies side by side too, or is one element for all of them; else elements are taken one
+// by one, as are those behind the last whole vector of a row.
 // SPDX-License-Identifier: Apache-2.0
 #include "copy/convert.cuh"
 #include "copy/params.cuh"

@@ -24,6 +24,9 @@ void* counted(std::size_t size, std::size_t alignment) {
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(std::size_t size) { return counted(size, 1); }
 void* operator new[](std::size_t size) { return counted(size, 1); }
+// The address sanitizer has these of its own, whose memory `delete` below must not free.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return counted(size, 1); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return counted(size, 1); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return counted(size, static_cast<std::size_t>(alignment));
 }
