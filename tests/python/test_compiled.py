@@ -39,7 +39,8 @@ def contents(struct):
         if kind is TENSOR:
             value = tensor_of(value.contents) if value else None
         elif kind is TENSORS:
-            value = [tensor_of(value[i].contents) for i in range(getattr(struct, f"{name[:-1]}_count"))]
+            items = [value[i] for i in range(getattr(struct, f"{name[:-1]}_count"))]
+            value = [tensor_of(item.contents) if item else None for item in items]
         elif kind is ctypes.POINTER(ctypes.c_float):
             value = list(value[: getattr(struct, f"{name[:-1]}_count")])
         elif kind is ctypes.POINTER(_abi.quern_expression):
@@ -208,6 +209,89 @@ def test_plain_calls_stay_in_the_module(context):
     assert not entered(ops.Ops.call, lambda: context.gemm(a, b, bias=np.ones(5, np.float32), activation="silu"))
     a.flags.writeable = False
     assert entered(ops.Ops.call, lambda: context.gemm(a, b))
+
+
+def test_views_are_those_that_numpy_makes(listener, context, rng):
+    elsewhere = []
+    set_up([listener.describe("copy")], lambda *args, **named: elsewhere.append(named))
+    fast = compiled._module
+    for array in (np.zeros((6, 5, 4), np.float32), np.zeros((9, 12, 7), np.int8)[::-2, 3:, 1:].swapaxes(0, 2)):
+        axes = tuple(rng.permutation(3).tolist())
+        axis, extent = axes[0], array.shape[axes[0]]
+        sizes = rng.multinomial(extent, [0.3, 0.3, 0.4]).tolist()
+        made = [fast.permuted(array, axes), *fast.parts(array, sizes, axis), fast.unflattened(array, axis, extent)]
+        expected = [array.transpose(axes), *np.split(array, np.cumsum(sizes)[:-1], axis)]
+        expected += [np.expand_dims(array, axis)]
+        for index in (
+            (..., 1),
+            (slice(None, None, 2),),
+            (-1, slice(1, -1), 0),
+            (slice(9, 2), ...),
+            (),
+            (0, ..., slice(-2, 90)),
+        ):
+            made += [fast.sliced(array, index), fast.sliced(made[0], index)]
+            expected += [array[index], expected[0][index]]
+        count = sys.getrefcount(array)
+        for view, like in zip(made, expected, strict=True):
+            assert view.shape == like.shape and view.array is array
+            assert view.address == like.ctypes.data or like.size == 0
+            steps = zip(view.strides, like.strides, like.shape, strict=True)
+            assert all(step * array.itemsize == expected for step, expected, n in steps if n > 1)
+            context.call("copy", inputs=[view, None], outputs=[view])
+            ops.Ops.call(context, "copy", inputs=[view, None], outputs=[view])
+            assert listener.said[-1] == listener.said[-2]
+        assert not elsewhere
+        del view, made
+        assert sys.getrefcount(array) < count
+        whole = (*array.shape[:1], 2 * array.shape[1], *array.shape[2:])
+        assert fast.joined([array, array], -2) == (1, [array.shape[1]] * 2, whole)
+        assert fast.retyped(array, *fast.permuted(array, axes).dtype).shape == array.shape
+
+
+def test_what_no_view_is_made_of(context):
+    array, fast = np.zeros((6, 4), np.float32), compiled._module
+    read_only = np.zeros((6, 4), np.float32)
+    read_only.flags.writeable = False
+    for given in (read_only, [1, 2], quern.Tensor(array), Exporter(array), np.zeros((1,) * 9)):
+        assert fast.permuted(given, (1, 0)) is None and fast.parts(given, [2, 4], 0) is None
+        assert fast.joined([array, given], 0) is None and fast.sliced(given, ()) is None
+        assert fast.unflattened(given, 0, 1) is None and fast.retyped(given, 0, 32) is None
+    for axes in ((0, 0), (0,), (0, 2), (-1, 0), (0, 1.0), [1, 0]):
+        assert fast.permuted(array, axes) is None
+    for sizes, axis in (([2, 3], 0), ([7], 0), ([-1, 7], 0), ([6], 2), ([6], -1), ((2, 4), 0), ([2, 2**70], 0)):
+        assert fast.parts(array, sizes, axis) is None
+    for index in ((6,), (-7,), (0, 0, 0), (..., ...), (slice(None, None, -1),), (None,), ([0],), (True,), (1.0,), 0):
+        assert fast.sliced(array, index) is None
+    for arrays, axis in (([], 0), ([array], 2), ([array], -3), ([array, array[:, 1:]], 0), ([array, array[0]], 0)):
+        assert fast.joined(arrays, axis) is None
+    for axis, inner in ((0, 4), (0, 0), (2, 1), (-1, 1)):
+        assert fast.unflattened(array, axis, inner) is None
+    assert fast.unflattened(np.zeros((1,) * 8), 0, 1) is None and fast.retyped(array, 0, 16) is None
+    with pytest.raises(TypeError):
+        fast.View()
+    # An output that ctypes refuses: it reads the view beside it, and says what is wrong.
+    with pytest.raises(quern.InvalidError, match=r"outputs\[0\]: the array is read-only"):
+        context.transpose(array, out=read_only.reshape(4, 6))
+    assert (context.transpose(read_only) == 0).all()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda context, x: context.transpose(x),
+        lambda context, x: context.slice(x, ..., slice(1, 3)),
+        lambda context, x: context.split(x, [1, 5]),
+        lambda context, x: context.concat([x, x], 1),
+        lambda context, x: context.repeat_interleave(x, 2),
+        lambda context, x: context.pad(x, [(1, 0), (2, 3)]),
+        lambda context, x: context.swiglu(x),
+        lambda context, x: context.any(x, 0),
+    ],
+)
+def test_moves_stay_in_the_module(call, context):
+    x = np.ones((6, 4), np.float32)
+    assert not entered(ops.Ops.call, lambda: call(context, x))
 
 
 def test_errors_of_the_library_are_the_same(context):

@@ -186,8 +186,9 @@ bool Frame::put_list(const Argument& argument, PyObject* value) {
   if (count > kMaxListed - first) return false;
   listed_count_ += count;
   for (std::size_t i = 0; i < count; ++i) {
-    const DLTensor* tensor = read(PyList_GetItem(value, static_cast<Py_ssize_t>(i)));
-    if (tensor == nullptr) return false;
+    PyObject* item = PyList_GetItem(value, static_cast<Py_ssize_t>(i));
+    const DLTensor* tensor = item == Py_None ? nullptr : read(item);
+    if (tensor == nullptr && item != Py_None) return false;
     listed_[first + i] = tensor;
   }
   store(argument.part, argument.offset, listed_.data() + first);

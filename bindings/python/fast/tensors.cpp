@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "bindings/python/fast/views.h"
+
 namespace quern::python {
 namespace {
 
@@ -111,6 +113,24 @@ bool elsewhere() {
   return false;
 }
 
+bool from_numpy(PyObject* object, View& view) {
+  const auto& array = *reinterpret_cast<const NumpyArray*>(object);
+  const Element* element = element_of(array.dtype);
+  // Read-only memory is refused for outputs, which the package knows.
+  if (element == nullptr || element->bytes == 0 || array.dimensions > kMaxDimensions ||
+      (array.flags & kNumpyWriteable) == 0) {
+    return false;
+  }
+  std::int64_t* strides = view.extents.data() + kMaxDimensions;
+  for (int i = 0; i < array.dimensions; ++i) {
+    if (array.strides[i] % element->bytes != 0) return false;
+    view.extents[static_cast<std::size_t>(i)] = array.shape[i];
+    strides[i] = array.strides[i] / element->bytes;
+  }
+  view.tensor = {array.data, {kDLCPU, 0}, array.dimensions, element->type, view.extents.data(), strides, 0};
+  return true;
+}
+
 }  // namespace
 
 const ExchangeApi* exchange_of(PyObject* capsule) {
@@ -131,7 +151,20 @@ bool set_readers(PyObject* kind_of, PyObject* dtype_of, PyObject* grad_is_enable
   return known.array != nullptr && known.dtype != nullptr && known.requires_grad != nullptr;
 }
 
+bool read_in_place(PyObject* array, View& view, const ExchangeApi** api) {
+  const Kind* kind = kind_of(Py_TYPE(array));
+  if (kind == nullptr) return elsewhere();
+  if (kind->how == How::kNumpy) return from_numpy(array, view);
+  if (kind->how != How::kTorch) return false;
+  *api = kind->api;
+  return kind->api->tensor_from_object(array, &view.tensor) == 0 || elsewhere();
+}
+
 bool read_torch(PyObject* array, DLTensor& tensor) {
+  if (const BorrowedView* view = view_of(array)) {
+    tensor = view->view.tensor;
+    return view->api != nullptr;
+  }
   const Kind* kind = kind_of(Py_TYPE(array));
   if (kind == nullptr) return elsewhere();
   if (kind->how != How::kTorch) return false;
@@ -149,6 +182,11 @@ bool address_of(PyObject* array, std::uintptr_t& address) {
     return true;
   }
   DLTensor tensor;
+  if (kind->how == How::kView) {
+    tensor = view_of(array)->view.tensor;
+    address = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+    return true;
+  }
   if (kind->how != How::kTorch && kind->how != How::kExchange) return false;
   if (kind->api->tensor_from_object(array, &tensor) != 0) return elsewhere();
   address = reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
@@ -181,28 +219,12 @@ bool TensorReader::read(PyObject* array, View& view) {
       return from_capsule(array, kind->payload.get(), view);
     case How::kTensor:
       return from_tensor(array, view);
+    case How::kView:
+      return from_view(array, view);
     case How::kElsewhere:
       break;
   }
   return false;
-}
-
-bool TensorReader::from_numpy(PyObject* object, View& view) {
-  const auto& array = *reinterpret_cast<const NumpyArray*>(object);
-  const Element* element = element_of(array.dtype);
-  // Read-only memory is refused for outputs, which the package knows.
-  if (element == nullptr || element->bytes == 0 || array.dimensions > kMaxDimensions ||
-      (array.flags & kNumpyWriteable) == 0) {
-    return false;
-  }
-  std::int64_t* strides = view.extents.data() + kMaxDimensions;
-  for (int i = 0; i < array.dimensions; ++i) {
-    if (array.strides[i] % element->bytes != 0) return false;
-    view.extents[static_cast<std::size_t>(i)] = array.shape[i];
-    strides[i] = array.strides[i] / element->bytes;
-  }
-  view.tensor = {array.data, {kDLCPU, 0}, array.dimensions, element->type, view.extents.data(), strides, 0};
-  return true;
 }
 
 bool TensorReader::loses_gradient(PyObject* array) {
@@ -246,6 +268,17 @@ bool TensorReader::from_capsule(PyObject* array, PyObject* exporter, View& view)
   }
   // Not consumed: it frees what it holds when the call is over.
   capsules_[static_cast<std::size_t>(capsule_count_++)] = std::move(capsule);
+  return true;
+}
+
+bool TensorReader::from_view(PyObject* object, View& view) {
+  const BorrowedView& borrowed = *view_of(object);
+  if (borrowed.api != nullptr) {
+    if (loses_gradient(borrowed.array)) return elsewhere();
+    if (exchange_ == nullptr) exchange_ = borrowed.api;
+  }
+  // Extents and strides lie in the object, which the caller holds.
+  view.tensor = borrowed.view.tensor;
   return true;
 }
 

@@ -21,7 +21,7 @@ struct View {
 };
 
 // How arrays of a type are read. The package's compiled.py knows these numbers.
-enum class How : long { kElsewhere = 0, kNumpy = 1, kTensor = 2, kExchange = 3, kTorch = 4, kCapsule = 5 };
+enum class How : long { kElsewhere = 0, kNumpy = 1, kTensor = 2, kExchange = 3, kTorch = 4, kCapsule = 5, kView = 6 };
 
 // How arrays are read: the package's own functions, set once.
 struct Readers {
@@ -44,10 +44,10 @@ class TensorReader {
  private:
   static constexpr int kMaxCapsules = 24;
 
-  bool from_numpy(PyObject* array, View& view);
   bool from_exchange(PyObject* array, const ExchangeApi& api, bool torch, View& view);
   bool from_capsule(PyObject* array, PyObject* exporter, View& view);
   bool from_tensor(PyObject* tensor, View& view);
+  bool from_view(PyObject* object, View& view);
   bool loses_gradient(PyObject* array);
 
   std::int32_t device_type_;
@@ -60,6 +60,10 @@ class TensorReader {
 // What a tensor of PyTorch's says through its exchange API. False without an exception where it is none, or of a
 // subclass.
 bool read_torch(PyObject* array, DLTensor& tensor);
+
+// An array that lies still, NumPy's or PyTorch's; `api` is set where it is the latter. False without an exception where
+// it is neither, or is not for here.
+bool read_in_place(PyObject* array, View& view, const ExchangeApi** api);
 
 // alignment(arrays): the bytes, up to 16, that the data of all in a list are aligned to. None where one of them is not
 // read here.

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from . import _abi, dtypes
+from . import _abi, dtypes, tensor
 from .errors import InvalidError
 from .tensor import Shape, Tensor
 
@@ -29,7 +29,7 @@ def compiling() -> bool:
 
 
 def unwrap(array: Any) -> Any:
-    return array.array if isinstance(array, Tensor) else array
+    return array.array if isinstance(array, tensor.wrappers) else array
 
 
 def is_torch(array: Any) -> bool:
@@ -68,7 +68,15 @@ def shape_of(array: Any, argument: str, dimensions: int | None = None) -> tuple[
         raise InvalidError(
             f"{argument}: shape {tuple(shape)} given; allowed are {dimensions or 'one or more'} dimensions"
         )
-    return shape if isinstance(shape, tuple) else tuple(shape)
+    return shape if type(shape) is tuple else tuple(shape)  # parts of a torch.Size cost more
+
+
+def extents_of(array: Any, argument: str) -> tuple[int, ...]:
+    """The extents of an array or of a view of one, of any number of dimensions."""
+    shape = getattr(array.array if isinstance(array, Tensor) else array, "shape", None)
+    if shape is None:
+        raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape")
+    return shape if type(shape) is tuple else tuple(shape)  # parts of a torch.Size cost more
 
 
 def element(array: Any, argument: str) -> str:
@@ -100,7 +108,7 @@ def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None =
     if dtype is None and array is like:
         return numpy.empty(shape, array.dtype)
     name = _name_for(like, argument, dtype)
-    if hasattr(numpy, dtypes.LONG[name]):
+    if name == "bool" or hasattr(numpy, dtypes.LONG[name]):
         return numpy.empty(shape, dtypes.LONG[name])
     if "ml_dtypes" in sys.modules and not isinstance(like, Tensor):
         return numpy.empty(shape, getattr(sys.modules["ml_dtypes"], dtypes.LONG[name]))
@@ -120,8 +128,11 @@ def alignment_of(arrays: Iterable[Any]) -> int:
             return found
     numpy = sys.modules.get("numpy")
     address = 16
-    for array in map(unwrap, arrays):
-        if is_torch(array):
+    for given in arrays:
+        array = unwrap(given)
+        if array is not given and not isinstance(given, Tensor):
+            address |= given.address  # a view's own
+        elif is_torch(array):
             address |= array.data_ptr()
         elif numpy is not None and isinstance(array, numpy.ndarray):
             address |= array.ctypes.data
@@ -132,6 +143,8 @@ def empty_rows(shape: tuple[int, int], like: Any, argument: str, dtype: object) 
     """[rows, n] whose rows each begin at a multiple of 16 bytes, as ops are promised: where n bytes are none, with room
     after each row that is not part of the array."""
     rows, n = shape
+    if n % 16 == 0:  # whatever the type
+        return empty(shape, like, argument, dtype)
     size = dtypes.CODES[dtypes.short_name(dtype, f"{argument}'s dtype")][1] // 8
     room = -(-n * size // 16) * 16 // size
     wide = empty((rows, room), like, argument, dtype)
@@ -147,7 +160,8 @@ def empty_scales(rows: Sequence[int], groups: int, like: Any, argument: str) -> 
     fastest."""
     *leading, last = rows
     wide = empty((*leading, groups, -(-last // 4) * 4), like, argument, "f32")
-    return wide[..., :last].swapaxes(-1, -2)
+    rows_last = wide if last % 4 == 0 else wide[..., :last]
+    return rows_last.mT if is_torch(rows_last) else rows_last.swapaxes(-1, -2)
 
 
 class Workspaces(threading.local):

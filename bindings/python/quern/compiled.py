@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
-from . import _abi, arrays, dtypes, structs
+from . import _abi, arrays, dtypes, structs, tensor, views
 from .arrays import capturing, stream_handle, unwrap
 from .errors import InvalidError, from_status
 from .expression import Expression, handle_of
@@ -23,7 +23,7 @@ _CHOICES = ("compiled", "ctypes")
 _LAUNCH_FIELDS = ("stream", "workspace", "workspace_size")
 
 # fast/tensors.h: enum How.
-_ELSEWHERE, _NUMPY, _TENSOR, _EXCHANGE, _TORCH, _CAPSULE = range(6)
+_ELSEWHERE, _NUMPY, _TENSOR, _EXCHANGE, _TORCH, _CAPSULE, _VIEW = range(7)
 # fast/description.h: enum Field.
 _FLAG = 0
 _TENSOR_POINTER = ctypes.POINTER(_abi.DLTensor)
@@ -104,6 +104,8 @@ def _set_up(module: ModuleType, slow: Callable[..., Any]) -> None:
         (_kind_of, _dtype_of, _grad_is_enabled, dtypes.code_of),
     )
     arrays.fast_empty, arrays.fast_alignment = module.empty, module.alignment
+    views.module = module
+    tensor.wrappers = (Tensor, module.View)
 
 
 def describe(declared: Any) -> tuple[list[Any], list[Any]]:
@@ -161,6 +163,8 @@ def _kind_of(kind: type) -> tuple[int, Any]:
     """How arrays of this type are read."""
     if kind is Tensor:
         return _TENSOR, None
+    if kind in tensor.wrappers:
+        return _VIEW, None
     numpy = sys.modules.get("numpy")
     if numpy is not None and issubclass(kind, numpy.ndarray):
         return (_NUMPY, None) if _numpy_is_as_declared(numpy) else (_ELSEWHERE, None)

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import dtypes
-from .arrays import alignment_of, element, empty, unwrap
+from .arrays import alignment_of, element, empty, extents_of
 from .errors import InvalidError
-from .moves import parts_of
 from .ops import Ops
+from .tensor import Tensor
+from .views import parts_of
 
 # {0}, {1}, ... are the operands. Numbers are f32.
 _FORMULAS = {
@@ -70,16 +71,9 @@ _RELU_OF_INTEGERS = "max({0},0)"
 _INTEGERS = frozenset(("bool", "i8", "u8", "i16", "i32", "i64"))
 
 
-def _shape(array: Any, argument: str) -> tuple[int, ...]:
-    shape = getattr(unwrap(array), "shape", None)
-    if shape is None:
-        raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape")
-    return shape if isinstance(shape, tuple) else tuple(shape)
-
-
 def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """What arrays of these shapes are stretched to, by NumPy's rules."""
-    if shapes and all(shape == shapes[0] for shape in shapes):
+    if shapes and shapes.count(shapes[0]) == len(shapes):
         return shapes[0]
     rank = max(map(len, shapes), default=0)
     result = []
@@ -92,12 +86,15 @@ def broadcast_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def _common_shape(arrays: Sequence[Any], name: str) -> tuple[int, ...]:
-    shape = _shape(arrays[0], name)
-    for one in arrays:
-        if _shape(one, name) != shape:
-            return broadcast_shape([_shape(other, name) for other in arrays])
-    return shape
+def _made_for(operands: list[Any], shape: Sequence[int] | None, like: Any, dtype: object | None) -> Any:
+    """A result of pointwise: of a shape or of what the operands are broadcast to, of the first operand's framework or,
+    where there is none, of `like`'s."""
+    like = next((one for one in operands if one is not None), like)
+    if like is None:
+        raise InvalidError("out: must be given where there is no operand whose framework could allocate it")
+    if shape is None:
+        shape = broadcast_shape([extents_of(x, f"operands[{i}]") for i, x in enumerate(operands) if x is not None])
+    return empty(shape, like, "out", dtype)
 
 
 # Formulas by the function's name, which of its operands are arrays, a bit each, and whether integers are computed with.
@@ -157,9 +154,10 @@ class Elementwise(Ops):
         scalars     up to 8 numbers
         out, dtype  of the results: one, or a list with as many as there are expressions
         shape       of the results; None: what the operands are broadcast to"""
-        several = isinstance(expression, (list, tuple))
-        formulas = list(expression) if several else [expression]
-        outs = list(out) if several and out is not None else [out] * len(formulas)
+        if not isinstance(expression, (list, tuple)):
+            return self._point(expression, list(operands), scalars, out, dtype, shape, launch)
+        formulas = list(expression)
+        outs = list(out) if out is not None else [None] * len(formulas)
         types = list(dtype) if isinstance(dtype, (list, tuple)) else [dtype] * len(formulas)
         if not 1 <= len(formulas) <= 4 or len(outs) != len(formulas) or len(types) != len(formulas):
             raise InvalidError(
@@ -167,34 +165,42 @@ class Elementwise(Ops):
                 "and as many of the others"
             )
         operands = list(operands)
-        if shape is None:
-            shape = broadcast_shape(
-                [_shape(one, f"operands[{i}]") for i, one in enumerate(operands) if one is not None]
-            )
-        like = next((one for one in (*operands, *outs) if one is not None), None)
+        like = next((one for one in outs if one is not None), None)
         for i, one in enumerate(outs):
-            if one is not None:
-                continue
-            if like is None:
-                raise InvalidError("out: must be given where there is no operand whose framework could allocate it")
-            outs[i] = empty(shape, like, "out", types[i])
+            if one is None:
+                outs[i] = _made_for(operands, shape, like, types[i])
         names = ("", "1", "2", "3")
         given: dict[str, Any] = {f"out{names[i]}": one for i, one in enumerate(outs)}
         given |= {f"expression{names[i]}": one for i, one in enumerate(formulas)}
-        launch.setdefault("alignment", alignment_of(one for one in (*operands, *outs) if one is not None))
+        if "alignment" not in launch:
+            launch["alignment"] = alignment_of([one for one in (*operands, *outs) if one is not None])
         self.call("pointwise", operands=operands or None, scalars=scalars, **given, **launch)
-        return tuple(outs) if several else outs[0]
+        return tuple(outs)
+
+    def _point(
+        self, formula: Any, operands: list[Any], scalars: Any, out: Any, dtype: Any, shape: Any, launch: dict[str, Any]
+    ) -> Any:
+        """`pointwise` of one expression."""
+        if out is None:
+            out = _made_for(operands, shape, None, dtype)
+        if "alignment" not in launch:
+            launch["alignment"] = alignment_of([one for one in (*operands, out) if one is not None])
+        self.call("pointwise", operands=operands or None, scalars=scalars, out=out, expression=formula, **launch)
+        return out
 
     def _apply(self, name: str, values: Sequence[Any], out: Any, dtype: object | None, launch: dict[str, Any]) -> Any:
         arrays: list[Any] = []
+        shapes: list[tuple[int, ...]] = []
         scalars: list[Any] = []
         are_arrays = 0
         for i, value in enumerate(values):
-            if hasattr(unwrap(value), "shape"):
-                arrays.append(value)
-                are_arrays |= 1 << i
-            else:
+            shape = getattr(value.array if isinstance(value, Tensor) else value, "shape", None)
+            if shape is None:
                 scalars.append(value)
+                continue
+            arrays.append(value)
+            shapes.append(shape if type(shape) is tuple else tuple(shape))
+            are_arrays |= 1 << i
         if not are_arrays & 1 and (name != "where" or not arrays):
             raise InvalidError(f"{name}: {values[0]!r} given first; allowed is an array")
         kind = element(arrays[0], name)
@@ -204,7 +210,7 @@ class Elementwise(Ops):
                 if name == "where" and len(arrays) > 1:
                     kind = element(arrays[1], name)
                 dtype = kind if whole or kind not in _INTEGERS else "f32"
-            out = empty(_common_shape(arrays, name), arrays[0], "out", dtype)
+            out = empty(broadcast_shape(shapes), arrays[0], "out", dtype)
         formula = _formulas.get((name, are_arrays, whole))
         if formula is None:
             formula = _formulas[name, are_arrays, whole] = _formula(name, are_arrays, whole)
@@ -307,11 +313,11 @@ def _gated(name: str) -> Any:
         self: Elementwise, gate: Any, up: Any = None, *, out: Any = None, dtype: object | None = None, **launch: Any
     ) -> Any:
         if up is None:
-            half = _shape(gate, "gate")[-1]
+            half = extents_of(gate, "gate")[-1]
             if half % 2 != 0:
                 raise InvalidError(f"gate: last extent {half} given without up; allowed are even ones, gate and up")
-            rank = len(_shape(gate, "gate"))
-            gate, up = parts_of(gate, (half // 2, half // 2), rank - 1)
+            rank = len(extents_of(gate, "gate"))
+            gate, up = parts_of(self, gate, [half // 2, half // 2], rank - 1)
         return self._apply(name, (gate, up), out, dtype, launch)
 
     text = _FORMULAS[name].format("gate", "up")

@@ -2,52 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from . import dtypes
-from .arrays import alignment_of, empty, is_torch, unwrap
+from .arrays import alignment_of, empty, extents_of
 from .errors import InvalidError
 from .ops import Ops
-from .tensor import Tensor
+from .views import axis_of, joined, parts_of, permuted, sliced, unflattened
 
 _MOST_PARTS = 16
-
-
-def _view(array: Any, change: Callable[[Any], Any]) -> Any:
-    """A view of an array, with what is said of its elements."""
-    view = change(unwrap(array))
-    if isinstance(array, Tensor) and array.dtype is not None:
-        return Tensor(view, dtypes.name_of(array.dtype))
-    return view
-
-
-def _shape(array: Any, argument: str) -> tuple[int, ...]:
-    shape = getattr(unwrap(array), "shape", None)
-    if shape is None:
-        raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape")
-    return shape if isinstance(shape, tuple) else tuple(shape)
-
-
-def _axis(axis: int, rank: int, argument: str = "axis") -> int:
-    if not -rank <= axis < rank:
-        raise InvalidError(f"{argument}: {axis} given; allowed are {-rank} to {rank - 1}")
-    return axis % rank
-
-
-def _along(axis: int, begin: int, end: int) -> Callable[[Any], Any]:
-    return lambda array: array[(slice(None),) * axis + (slice(begin, end),)]
-
-
-def parts_of(array: Any, sizes: Sequence[int], axis: int) -> Sequence[Any]:
-    """Views of an array's parts of these extents along an axis, one behind the other."""
-    if is_torch(array) and not isinstance(array, Tensor):
-        return array.split_with_sizes(sizes, axis)
-    parts, begin = [], 0
-    for size in sizes:
-        parts.append(_view(array, _along(axis, begin, begin + size)))
-        begin += size
-    return parts
 
 
 class Moves(Ops):
@@ -57,22 +20,34 @@ class Moves(Ops):
 
     def _copy(self, inputs: Sequence[Any], outputs: Sequence[Any], launch: dict[str, Any], fill: float = 0.0) -> None:
         """Each output of its input, filled where that is None; empty ones are left out."""
-        if any(0 in _shape(one, "out") for one in outputs):
-            pairs = [pair for pair in zip(inputs, outputs, strict=True) if 0 not in _shape(pair[1], "out")]
+        if any(0 in extents_of(one, "out") for one in outputs):
+            pairs = [pair for pair in zip(inputs, outputs, strict=True) if 0 not in extents_of(pair[1], "out")]
             inputs, outputs = [one for one, _ in pairs], [one for _, one in pairs]
         for at in range(0, len(outputs), _MOST_PARTS):
-            given, written = list(inputs[at : at + _MOST_PARTS]), list(outputs[at : at + _MOST_PARTS])
-            if "alignment" not in launch:
-                known = alignment_of([one for one in (*given, *written) if one is not None])
-                self.call("copy", inputs=given, outputs=written, fill=fill, alignment=known, **launch)
-            else:
-                self.call("copy", inputs=given, outputs=written, fill=fill, **launch)
+            self._copy_full(list(inputs[at : at + _MOST_PARTS]), list(outputs[at : at + _MOST_PARTS]), launch, fill)
+
+    def _copy_full(self, inputs: list[Any], outputs: list[Any], launch: dict[str, Any], fill: float = 0.0) -> None:
+        """The same of as many as one launch takes, none of them empty."""
+        if "alignment" in launch:
+            self.call("copy", inputs=inputs, outputs=outputs, fill=fill, **launch)
+            return
+        held = [one for one in inputs if one is not None] + outputs
+        self.call("copy", inputs=inputs, outputs=outputs, fill=fill, alignment=alignment_of(held), **launch)
+
+    def _copied(self, view: Any, x: Any, out: Any, dtype: object | None, launch: dict[str, Any]) -> Any:
+        """out = a view of x, of the view's extents where it is not given; returns out."""
+        if out is not None:
+            self._copy([view], [out], launch)
+            return out
+        shape = extents_of(view, "x")
+        out = empty(shape, x, "out", dtype)
+        if 0 not in shape:
+            self._copy_full([view], [out], launch)
+        return out
 
     def copy(self, x: Any, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:  # type: ignore
         """out = x, cast to out's element type; returns out. x is broadcast to out's shape."""
-        out = empty(_shape(x, "x"), x, "out", dtype) if out is None else out
-        self._copy([x], [out], launch)
-        return out
+        return self._copied(x, x, out, dtype, launch)
 
     def fill(self, out: Any, value: float, **launch: Any) -> Any:
         """Every element of out becomes the value; returns out."""
@@ -83,50 +58,38 @@ class Moves(Ops):
         self, x: Any, axes: Sequence[int], *, out: Any = None, dtype: object | None = None, **launch: Any
     ) -> Any:
         """out[i_axes[0], i_axes[1], ...] = x[i_0, i_1, ...]; returns out."""
-        rank = len(_shape(x, "x"))
-        order = [_axis(axis, rank, "axes") for axis in axes]
+        rank = len(extents_of(x, "x"))
+        order = [axis_of(axis, rank, "axes") for axis in axes]
         if sorted(order) != list(range(rank)):
             raise InvalidError(f"axes: {tuple(axes)} given; allowed is each of the {rank} axes once")
-        change = (lambda a: a.permute(order)) if is_torch(x) else (lambda a: a.transpose(order))
-        return self.copy(_view(x, change), out=out, dtype=dtype, **launch)
+        return self._copied(permuted(self, x, tuple(order)), x, out, dtype, launch)
 
     def transpose(
         self, x: Any, first: int = -2, second: int = -1, *, out: Any = None, dtype: object | None = None, **launch: Any
     ) -> Any:
         """x with two axes exchanged; returns out."""
-        rank = len(_shape(x, "x"))
-        first, second = _axis(first, rank, "first"), _axis(second, rank, "second")
-        return self.copy(_view(x, lambda array: array.swapaxes(first, second)), out=out, dtype=dtype, **launch)
+        rank = len(extents_of(x, "x"))
+        first, second = axis_of(first, rank, "first"), axis_of(second, rank, "second")
+        axes = list(range(rank))
+        axes[first], axes[second] = second, first
+        return self._copied(permuted(self, x, tuple(axes)), x, out, dtype, launch)
 
     def slice(self, x: Any, *index: Any, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:
         """x[index] of slices, integers and ..., copied; returns out."""
-        return self.copy(_view(x, lambda array: array[index]), out=out, dtype=dtype, **launch)
+        return self._copied(sliced(self, x, index), x, out, dtype, launch)
 
     def concat(
         self, arrays: Sequence[Any], axis: int = 0, *, out: Any = None, dtype: object | None = None, **launch: Any
     ) -> Any:
         """Arrays one behind the other along an axis, in one launch for each sixteen; returns out."""
-        if not arrays:
-            raise InvalidError("arrays: none given; allowed is one and more")
-        first = _shape(arrays[0], "arrays[0]")
-        axis = _axis(axis, len(first))
-        sizes = []
-        for i, array in enumerate(arrays):
-            shape = _shape(array, f"arrays[{i}]")
-            if len(shape) != len(first) or shape[:axis] != first[:axis] or shape[axis + 1 :] != first[axis + 1 :]:
-                raise InvalidError(
-                    f"arrays[{i}]: shape {tuple(shape)} given; must be as {tuple(first)} but for axis {axis}"
-                )
-            sizes.append(shape[axis])
-        if out is None:
-            out = empty((*first[:axis], sum(sizes), *first[axis + 1 :]), arrays[0], "out", dtype)
-        elif _shape(out, "out") != (*first[:axis], sum(sizes), *first[axis + 1 :]):
-            raise InvalidError(
-                f"out: shape {tuple(_shape(out, 'out'))} given; it must be "
-                f"{(*first[:axis], sum(sizes), *first[axis + 1 :])}"
-            )
-        parts = parts_of(out, sizes, axis)
-        self._copy(list(arrays), parts, launch)
+        given = list(arrays)
+        axis, sizes, whole = joined(self, given, axis)
+        out = self._of_shape(whole, out, given[0], dtype)
+        parts = parts_of(self, out, sizes, axis)
+        if len(sizes) > _MOST_PARTS or 0 in sizes or 0 in whole:
+            self._copy(given, parts, launch)
+        else:
+            self._copy_full(given, list(parts), launch)
         return out
 
     def split(
@@ -140,31 +103,36 @@ class Moves(Ops):
         **launch: Any,
     ) -> list[Any]:
         """Parts of x of these extents along an axis, each compact, in one launch for each sixteen; returns them."""
-        shape = _shape(x, "x")
-        axis = _axis(axis, len(shape))
-        if sum(sizes) != shape[axis] or any(size < 0 for size in sizes):
+        shape = tuple(extents_of(x, "x"))
+        axis, sizes = axis_of(axis, len(shape)), list(sizes)
+        if sum(sizes) != shape[axis] or (sizes and min(sizes) < 0):
             raise InvalidError(f"sizes: {tuple(sizes)} given; allowed are extents whose sum is {shape[axis]}")
-        parts = parts_of(x, list(sizes), axis)
-        if outs is None:
-            outs = [empty((*shape[:axis], size, *shape[axis + 1 :]), x, "outs", dtype) for size in sizes]
-        if len(outs) != len(parts):
-            raise InvalidError(f"outs: {len(outs)} given; allowed is one for each of the {len(parts)} sizes")
-        self._copy(parts, outs, launch)
-        return list(outs)
+        parts = list(parts_of(self, x, sizes, axis))
+        if outs is not None:
+            if len(outs) != len(parts):
+                raise InvalidError(f"outs: {len(outs)} given; allowed is one for each of the {len(parts)} sizes")
+            self._copy(parts, outs, launch)
+            return list(outs)
+        before, after = shape[:axis], shape[axis + 1 :]
+        made = [empty((*before, size, *after), x, "outs", dtype) for size in sizes]
+        if 0 < len(sizes) <= _MOST_PARTS and 0 not in sizes and 0 not in shape:
+            self._copy_full(parts, made, launch)
+        else:
+            self._copy(parts, made, launch)
+        return made
 
     def repeat_interleave(
         self, x: Any, repeats: int, axis: int = 0, *, out: Any = None, dtype: object | None = None, **launch: Any
     ) -> Any:
         """Every element of an axis `repeats` times, one behind the other; returns out."""
-        shape = _shape(x, "x")
-        axis = _axis(axis, len(shape))
+        shape = tuple(extents_of(x, "x"))
+        axis = axis_of(axis, len(shape))
         if repeats < 0:
             raise InvalidError(f"repeats: {repeats} given; allowed are 0 and more")
-        if out is None:
-            out = empty((*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]), x, "out", dtype)
-        each = _view(x, lambda array: array[(slice(None),) * (axis + 1) + (None,)])
-        apart = _view(out, lambda array: _split_axis(array, axis, shape[axis], repeats))
-        self._copy([each], [apart], launch)
+        whole = (*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :])
+        out = self._of_shape(whole, out, x, dtype)
+        if 0 not in whole:
+            self._copy_full([unflattened(self, x, axis, 1)], [unflattened(self, out, axis, repeats)], launch)
         return out
 
     def pad(
@@ -178,32 +146,25 @@ class Moves(Ops):
         **launch: Any,
     ) -> Any:
         """x with so many elements of `value` before and after it, a pair an axis, in one launch; returns out."""
-        shape = _shape(x, "x")
+        shape = tuple(extents_of(x, "x"))
         if len(widths) != len(shape) or any(before < 0 or after < 0 for before, after in widths):
             raise InvalidError(f"widths: {widths} given; allowed is (before, after), 0 and more, of each axis of x")
-        if out is None:
-            out = empty([n + a + b for n, (a, b) in zip(shape, widths, strict=True)], x, "out", dtype)
+        whole = tuple([n + before + after for n, (before, after) in zip(shape, widths, strict=True)])
+        out = self._of_shape(whole, out, x, dtype)
         # What lies before and after along an axis, within what the axes before it leave.
-        inputs, outputs, inner = [], [], out
+        outputs, inner = [], out
         for axis, (n, (before, after)) in enumerate(zip(shape, widths, strict=True)):
-            for begin, end in ((0, before), (before + n, before + n + after)):
-                inputs.append(None)
-                outputs.append(_view(inner, _along(axis, begin, end)))
-            inner = _view(inner, _along(axis, before, before + n))
-        self._copy([x, *inputs], [inner, *outputs], launch, value)
+            if before or after:
+                first, inner, last = parts_of(self, inner, [before, n, after], axis)
+                outputs += [first] * (before > 0) + [last] * (after > 0)
+        self._copy([x, *[None] * len(outputs)], [inner, *outputs], launch, value)
         return out
 
-
-def _split_axis(array: Any, axis: int, extent: int, repeats: int) -> Any:
-    """A view with one axis as two."""
-    shape = tuple(array.shape)
-    if shape[axis] != extent * repeats:
-        raise InvalidError(f"out: extent {shape[axis]} of axis {axis} given; it must be {extent * repeats}")
-    split = (*shape[:axis], extent, repeats, *shape[axis + 1 :])
-    if is_torch(array):
-        return array.unflatten(axis, (extent, repeats)) if array.numel() else array.view(split)
-    strides = array.strides
-    import numpy
-
-    parts = (*strides[:axis], strides[axis] * repeats, strides[axis], *strides[axis + 1 :])
-    return numpy.lib.stride_tricks.as_strided(array, split, parts)
+    @staticmethod
+    def _of_shape(shape: tuple[int, ...], out: Any, like: Any, dtype: object | None) -> Any:
+        if out is None:
+            return empty(shape, like, "out", dtype)
+        given = tuple(extents_of(out, "out"))
+        if given != shape:
+            raise InvalidError(f"out: shape {given} given; it must be {shape}")
+        return out

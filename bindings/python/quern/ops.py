@@ -35,7 +35,7 @@ class Ops:
     _open: Callable[[], Any]
     _device: tuple[int, int]
     _workspaces: Workspaces
-    _launcher: Any  # the compiled module's, or None
+    _launcher: Any = None  # the compiled module's, where there is one
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -50,15 +50,19 @@ class Quantization(Ops):
         scale         f32; None: allocated, rows contiguous"""
         rows, n = shape_of(x, "x", 2)
         n = n // 2 if front in _PRODUCTS else n
+        of_bytes = None
         if scale_kind == "none":
             if out is not None or scale is not None:
                 raise InvalidError('out, scale: given with scale_kind "none", which writes neither')
         else:
-            out = empty_rows((rows, n), x, "out", dtype) if out is None else out
+            if out is None:
+                out = empty_rows((rows, n), x, "out", dtype)
+            else:
+                of_bytes = _bytes_as(dtype, out, "out")
             scale = self._scale(scale_kind, rows, n, x) if scale is None else scale
         self.call(
             "quantize", x=x, out=out, scale=scale, residual=residual, residual_out=residual_out, weight=weight,
-            bias=bias, dense=dense, front=front, scale_kind=scale_kind, type=_bytes_as(dtype, out, "out"), eps=eps,
+            bias=bias, dense=dense, front=front, scale_kind=scale_kind, type=of_bytes, eps=eps,
             power_of_two=power_of_two, weight_plus_one=weight_plus_one, **launch,
         )  # fmt: skip
         return out, scale
@@ -94,11 +98,14 @@ class Quantization(Ops):
         groups = -(-n // 128)
         if kind == "group":
             return empty_scales((rows,), groups, x, "scale")
-        shapes = {"tensor": (1,), "token": (rows,), "block": (-(-rows // 128), groups)}
-        if kind not in shapes:
-            known = 'allowed are "static" with a scale, "tensor", "token", "group", "block", "none"'
-            raise InvalidError(f"scale_kind: {kind!r} given; {known}")
-        return empty(shapes[kind], x, "scale", "f32")
+        if kind == "token":
+            return empty((rows,), x, "scale", "f32")
+        if kind == "tensor":
+            return empty((1,), x, "scale", "f32")
+        if kind == "block":
+            return empty((-(-rows // 128), groups), x, "scale", "f32")
+        known = 'allowed are "static" with a scale, "tensor", "token", "group", "block", "none"'
+        raise InvalidError(f"scale_kind: {kind!r} given; {known}")
 
 
 def _bytes_as(dtype: str, array: Any, argument: str) -> str | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .arrays import empty, is_torch, shape_of, unwrap
+from .arrays import empty, shape_of, unwrap
 from .errors import InvalidError
 from .ops import Ops
+from .views import retyped
 
 _PLACES = ("argmax", "argmin")
 _TRUTHS = ("any", "all")
@@ -51,7 +52,10 @@ class Reductions(Ops):
         kinds = [reductions] if one else list(reductions)
         if not 1 <= len(kinds) <= _MOST:
             raise InvalidError(f"reductions: {len(kinds)} given; allowed are 1 to {_MOST}")
-        x, y = _numbers(x), _numbers(y)
+        if _is_truth(x):
+            x = retyped(self, x, "i8")
+        if y is not None and _is_truth(y):
+            y = retyped(self, y, "i8")
         shape = shape_of(x, "x")
         axes = _axes(axis, len(shape))
         if len(axes) == 0:
@@ -63,7 +67,7 @@ class Reductions(Ops):
         if one and not isinstance(after, (list, tuple)):
             result = _result(kept, x, reductions, dtype) if out is None else out
             self.call(
-                "reduce", x=x, y=y, before=before, f16_sums=f16_sums, axes=_mask(axes), out=_bytes(result),
+                "reduce", x=x, y=y, before=before, f16_sums=f16_sums, axes=_mask(axes), out=_bytes(self, result),
                 reduction=reductions, after=after, scalars=scalars or None, **launch,
             )  # fmt: skip
             return result
@@ -76,7 +80,7 @@ class Reductions(Ops):
         numbered: dict[str, Any] = {}
         for i, (kind, result, behind) in enumerate(zip(kinds, outs, afters, strict=True)):
             suffix = str(i) if i else ""
-            numbered["out" + suffix], numbered["reduction" + suffix] = _bytes(result), kind
+            numbered["out" + suffix], numbered["reduction" + suffix] = _bytes(self, result), kind
             numbered["after" + suffix] = behind
         if scalars:
             numbered["scalars"] = scalars
@@ -149,15 +153,9 @@ def _mask(axes: tuple[int, ...]) -> int:
 def _result(shape: tuple[int, ...], x: Any, kind: str, dtype: object | None) -> Any:
     if kind in _PLACES:
         return empty(shape, x, "out", "int64")
-    if kind not in _TRUTHS:
-        return empty(shape, x, "out", "f32" if dtype is None else dtype)
-    made = empty(shape, x, "out", "uint8")
-    torch = hasattr(made, "data_ptr")
-    if not torch:
-        return made.view("bool")
-    import torch as framework
-
-    return made.view(framework.bool)
+    if kind in _TRUTHS:
+        return empty(shape, x, "out", "bool")
+    return empty(shape, x, "out", "f32" if dtype is None else dtype)
 
 
 # Whether a dtype is that of truth values, by the dtypes that were asked for.
@@ -174,20 +172,6 @@ def _is_truth(array: Any) -> bool:
     return known
 
 
-def _numbers(array: Any) -> Any:
-    """Truth values as 8-bit integers."""
-    return _viewed(array, "int8") if array is not None and _is_truth(array) else array
-
-
-def _bytes(result: Any) -> Any:
+def _bytes(ops: Ops, result: Any) -> Any:
     """Truth values as the bytes that they are."""
-    return _viewed(result, "uint8") if _is_truth(result) else result
-
-
-def _viewed(array: Any, name: str) -> Any:
-    whole = unwrap(array)
-    if is_torch(whole):
-        import torch
-
-        return whole.view(getattr(torch, name))
-    return whole.view(name)
+    return retyped(ops, result, "u8") if _is_truth(result) else result

@@ -62,6 +62,10 @@ class Tensor:
         return f"quern.Tensor({self.array!r}, dtype={name})"
 
 
+# What stands for an array that it holds: besides Tensor the compiled module's View, where there is that.
+wrappers: tuple[type, ...] = (Tensor,)
+
+
 class Shape:
     """A tensor without memory, for `prepare` and `workspace`: its shape, element type and strides in elements
     (None: compact row-major)."""
@@ -124,6 +128,13 @@ def borrow(array: Any, argument: str, device: tuple[int, int], stream: int = 0) 
                 )
             borrowed.tensor.dtype = array.dtype
         return borrowed
+    if isinstance(array, wrappers):
+        borrowed = borrow(array.array, argument, device, stream)
+        told = borrowed.tensor
+        return _from_layout(
+            array.address, _abi.DLDataType(*array.dtype, 1), array.shape, array.strides,
+            (told.device.device_type, told.device.device_id), borrowed.read_only, (borrowed, array),
+        )  # fmt: skip
     if isinstance(array, Shape):
         return _from_layout(None, array.dtype, array.shape, array.strides, device)
     numpy = sys.modules.get("numpy")
