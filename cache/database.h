@@ -125,4 +125,19 @@ class Database {
   Deadline mend_again_{};  // not before: what could not be mended is not tried at every call
 };
 
+// The sidecar lock for as long as the object lives.
+class Database::Hold {
+ public:
+  explicit Hold(Sidecar& sidecar) : sidecar_(sidecar) {}
+  ~Hold() {
+    if (held) sidecar_.release();
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+  bool held = false;
+
+ private:
+  Sidecar& sidecar_;
+};
+
 }  // namespace quern::cache

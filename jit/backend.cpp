@@ -126,6 +126,12 @@ std::vector<std::string> merge_options(std::vector<std::string> own, const std::
   return own;
 }
 
+bool is_identifier(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  if (name.empty() || !letter(name.front())) return false;
+  return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
+}
+
 void check_options(const std::vector<std::string>& options) {
   for (const std::string& option : options) {
     if (!is_allowed(option)) {

@@ -45,6 +45,9 @@ std::vector<std::string> merge_options(std::vector<std::string> own, const std::
 // output nor contradict the target: what they would bring in is not part of a kernel's key.
 void check_options(const std::vector<std::string>& options);
 
+// Whether it is a name as C has them.
+bool is_identifier(std::string_view name);
+
 // Cuts a log to kLogLimit, saying so.
 void cap_log(std::string* log);
 

@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/key.h"
 
-#include <mbedtls/sha256.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -14,6 +12,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "cache/checksum.h"
 #include "jit/error.h"
 #include "jit/process_mutex.h"
 #include "jit/sanitizer.h"
@@ -24,12 +23,8 @@ namespace {
 constexpr std::string_view kHex = "0123456789abcdef";
 
 std::string sha256_hex(std::string_view text) {
-  std::array<unsigned char, 32> digest{};
-  if (mbedtls_sha256_ret(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(), 0) != 0) {
-    throw Error(QUERN_INTERNAL, "SHA-256 failed");
-  }
   std::string hex;
-  for (const unsigned char byte : digest) {
+  for (const unsigned char byte : cache::sha256(text)) {
     hex += kHex[byte >> 4];
     hex += kHex[byte & 15];
   }

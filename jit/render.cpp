@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "jit/backend.h"
 #include "jit/directives.h"
 #include "jit/error.h"
 #include "jit/unit.h"
@@ -35,12 +36,6 @@ void check_file(const File& file) {
   if (file.text.find('\0') != std::string_view::npos) {
     throw Error(QUERN_INVALID, std::string(file.name) + ": the text holds a NUL character");
   }
-}
-
-bool is_identifier(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  if (name.empty() || !letter(name.front())) return false;
-  return std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
 // A constant is one logical line: a line break in its value is spliced, and the value cannot reach into what follows.

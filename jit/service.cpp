@@ -54,6 +54,8 @@ bool operator==(const Service::Options& a, const Service::Options& b) {
 
 std::shared_ptr<Service> Service::shared(const Options& options, bool* found) {
   Registry& all = registry();
+  // Of one that is not kept after all the file is let go of without the mutex: fork() waits for either.
+  std::shared_ptr<Service> made;
   const std::lock_guard lock(all.mutex);
   // Contexts of the parent are of no use here, nor is what they hold.
   if (all.process != getpid()) all.known.clear();
@@ -68,7 +70,7 @@ std::shared_ptr<Service> Service::shared(const Options& options, bool* found) {
     return there;
   }
   *found = false;
-  auto made = std::make_shared<Service>(options);
+  made = std::make_shared<Service>(options);
   all.known.push_back({options, std::move(bundles), made});
   return made;
 }

@@ -74,11 +74,6 @@ std::vector<char*> pointers_to(std::vector<std::string>& texts) {
 
 }  // namespace
 
-void Descriptor::reset() {
-  if (fd_ >= 0) close(fd_);
-  fd_ = -1;
-}
-
 Child::Child(const std::string& path, const std::string& folder) {
   std::array<int, 2> pair{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0) cannot_start(path, "socketpair", errno);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "jit/host/sanitizer.h"
+
 namespace quern::jit::host {
 
 constexpr std::uint32_t kPiece = 4;  // bytes
@@ -24,7 +26,8 @@ void Transfers::begin_block(std::uint32_t threads, Delivery delivery) {
 
 void Transfers::copy(std::uint32_t thread, void* to, const void* from, std::uint32_t bytes, bool take) {
   Queue& q = queues_[thread];
-  std::memset(to, 0xff, bytes);
+  std::memset(to, 0xff, bytes);  // the kernel's: its thread writes there from now on
+  const Unwatched own;
   q.transfers.push_back({static_cast<unsigned char*>(to), static_cast<const unsigned char*>(from), q.groups,
                          static_cast<std::uint16_t>((1u << (bytes / kPiece)) - 1), take});
   ++under_way_;
@@ -50,12 +53,14 @@ void Transfers::wait(std::uint32_t thread, std::uint32_t groups_left) {
   std::size_t end = 0;
   while (end < q.transfers.size() && q.transfers[end].group < due) ++end;
   for (std::size_t i = end; i-- > 0;) deliver(q.transfers[i], 0xffff);
+  const Unwatched own;
   q.transfers.erase(q.transfers.begin(), q.transfers.begin() + static_cast<std::ptrdiff_t>(end));
   for (Arrival& a : q.arrivals) a.after -= std::min(a.after, end);
   under_way_ -= static_cast<std::uint32_t>(end);
 }
 
 void Transfers::arrive(std::uint32_t thread, void* barrier) {
+  const Unwatched own;
   Queue& q = queues_[thread];
   q.arrivals.push_back({barrier, q.transfers.size()});
   ++arrivals_;
@@ -63,9 +68,12 @@ void Transfers::arrive(std::uint32_t thread, void* barrier) {
 
 const char* Transfers::arrive_first(Queue& q) {
   void* const barrier = q.arrivals.front().barrier;
-  q.arrivals.erase(q.arrivals.begin());
+  {
+    const Unwatched own;  // whichever fiber runs just now takes it from the list
+    q.arrivals.erase(q.arrivals.begin());
+  }
   --arrivals_;
-  return barriers_.arrive(barrier, 1, 0);
+  return barriers_.keep_promise(barrier);
 }
 
 bool Transfers::press(Random& random, const char** wrong) {

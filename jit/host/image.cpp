@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "jit/descriptor.h"
 #include "jit/error.h"
 
 namespace quern::jit::host {
@@ -24,25 +25,16 @@ namespace {
   throw Error(QUERN_DRIVER, std::string("host: ") + call + " for a kernel image failed: " + std::strerror(code), code);
 }
 
-// Owns a descriptor until told otherwise.
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-  int give_away() { return std::exchange(fd, -1); }
-};
-
 int file_of(std::string_view bytes) {
-  Descriptor file{memfd_create("quern-kernel", MFD_CLOEXEC)};
-  if (file.fd < 0) refuse("memfd_create");
+  Descriptor file(memfd_create("quern-kernel", MFD_CLOEXEC));
+  if (!file) refuse("memfd_create");
   for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t n = write(file.fd, bytes.data() + done, bytes.size() - done);
+    const ssize_t n = write(file.get(), bytes.data() + done, bytes.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) refuse("write");
     done += static_cast<std::size_t>(n);
   }
-  return file.give_away();
+  return file.release();
 }
 
 // The dynamic linker maps what the headers say and dies of reading past the end of a file that is too short.
@@ -69,14 +61,14 @@ std::string path_of(int fd) { return "/proc/self/fd/" + std::to_string(fd); }
 // closed, by us on unloading or by a program that closes descriptors that are not its own: then another number is
 // needed.
 int with_unused_path(int fd) {
-  Descriptor file{fd};
-  while (void* known = dlopen(path_of(file.fd).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
+  Descriptor file(fd);
+  while (void* known = dlopen(path_of(file.get()).c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) {
     dlclose(known);
-    const int other = fcntl(file.fd, F_DUPFD_CLOEXEC, file.fd + 1);
-    if (other < 0) refuse("fcntl(F_DUPFD_CLOEXEC)");
-    close(std::exchange(file.fd, other));
+    Descriptor other(fcntl(file.get(), F_DUPFD_CLOEXEC, file.get() + 1));
+    if (!other) refuse("fcntl(F_DUPFD_CLOEXEC)");
+    file = std::move(other);
   }
-  return file.give_away();
+  return file.release();
 }
 
 }  // namespace

@@ -62,16 +62,32 @@ const char* Mbarriers::invalidate(void* at) {
   return nullptr;
 }
 
-const char* Mbarriers::arrive(void* at, std::uint32_t arrivals, std::uint32_t bytes) {
+const char* Mbarriers::refuse(const void* at, std::uint32_t arrivals, std::uint32_t bytes) const {
   if (const char* wrong = check(at)) return wrong;
-  State s = state_at(at);
+  const State s = state_at(at);
   if (arrivals > s.pending) return "all the arrivals of its phase have come already";
   if (s.to_land() + static_cast<std::int64_t>(bytes) > kMost) return "more than 1048575 bytes are to land in its phase";
-  release(order_of(at, s.phase));
+  return nullptr;
+}
+
+void Mbarriers::count(void* at, std::uint32_t arrivals, std::uint32_t bytes) {
+  State s = state_at(at);
   s.bytes = (s.bytes + bytes) & (2u * kMost + 1);
   s.pending = (s.pending - arrivals) & kMost;
   set_state(at, s);
   if (arrivals != 0) end_phase(at);
+}
+
+const char* Mbarriers::arrive(void* at, std::uint32_t arrivals, std::uint32_t bytes) {
+  if (const char* wrong = refuse(at, arrivals, bytes)) return wrong;
+  release(order_of(at, phase(at)));
+  count(at, arrivals, bytes);
+  return nullptr;
+}
+
+const char* Mbarriers::keep_promise(void* at) {
+  if (const char* wrong = refuse(at, 1, 0)) return wrong;
+  count(at, 1, 0);
   return nullptr;
 }
 

@@ -22,6 +22,8 @@ class Mbarriers {
   const char* arrive(void* at, std::uint32_t arrivals, std::uint32_t bytes);
   // What the current fiber has done comes before an arrival that copies of its own will bring later.
   const char* promise(const void* at) const;
+  // That arrival, in whichever fiber it comes: of its own it releases nothing.
+  const char* keep_promise(void* at);
   // So many bytes have landed.
   const char* complete(void* at, std::uint32_t bytes);
   const char* check(const void* at) const;
@@ -41,6 +43,8 @@ class Mbarriers {
     std::uint32_t thread;
     const void* at;
   };
+  const char* refuse(const void* at, std::uint32_t arrivals, std::uint32_t bytes) const;
+  void count(void* at, std::uint32_t arrivals, std::uint32_t bytes);
   void end_phase(const void* at);
 
   std::vector<Waiting> waiting_;

@@ -119,12 +119,13 @@ TEST_F(FlightTest, AForkedChildDoesNotHoldItsParentsFlight) {
 
 // The leader has no time to let go: what its living child has inherited must not hold the lock for it.
 TEST_F(FlightTest, AKilledLeadersChildDoesNotGoOnLeading) {
-  const Signal leads;
+  const Signal leads, child_runs;
   const pid_t leader = start_child([&] {
     Store store(options());
     const Flight flight = store.flight(make_key(1), milliseconds{0});
     const pid_t child = fork();
     if (child == 0) {
+      child_runs.give();  // until it has got a processor it could not let go of anything
       alarm(60);
       pause();
       _exit(0);
@@ -135,6 +136,7 @@ TEST_F(FlightTest, AKilledLeadersChildDoesNotGoOnLeading) {
     return 0;
   });
   ASSERT_TRUE(leads.take());
+  ASSERT_TRUE(child_runs.take());
   kill(leader, SIGKILL);
   EXPECT_EQ(wait_child(leader), 1000 + SIGKILL);
   Store store(options());

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 
 namespace quern::cache::testing {
@@ -17,6 +18,14 @@ inline std::uint64_t times(std::uint64_t short_run) {
 inline std::uint64_t seed(std::uint64_t otherwise) {
   const char* const given = std::getenv("QUERN_SEED");
   return given == nullptr ? otherwise : std::strtoull(given, nullptr, 10);
+}
+
+// Whether one of eight processes that share a test (QUERN_SLICE=3/8) does this part of it.
+inline bool is_ours(std::uint64_t part) {
+  unsigned long long mine = 1, of = 1;
+  if (const char* const given = std::getenv("QUERN_SLICE"); given != nullptr)
+    std::sscanf(given, "%llu/%llu", &mine, &of);
+  return part % of == mine - 1;
 }
 
 struct Random {

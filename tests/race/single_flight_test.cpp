@@ -37,7 +37,8 @@ TEST_F(EngineTest, SixtyFourThreadsCompileOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(compiled, 1);
-  EXPECT_EQ(driver.loads, 1);
+  // Who looked into the store between its being stored and its being published has loaded it, too, and unloaded it.
+  EXPECT_EQ(driver.loads - driver.unloads, 1);
   EXPECT_NE(got[0], nullptr);
   EXPECT_EQ(got, std::vector<const Kernel*>(kThreads, got[0]));
   EXPECT_EQ(engine.find(toy(1)), got[0]);

@@ -30,7 +30,8 @@ TEST(Divisor, BesideMultiplesAndAtTheEnds) {
   for (int i = 0; i < 200'000; ++i) {
     // As many of each length.
     const std::int32_t by = std::max<std::int32_t>(1, static_cast<std::int32_t>(random() >> (1 + random() % 31)));
-    const std::int32_t multiple = static_cast<std::int32_t>(random() % (kMost / by + 1)) * by;
+    const std::int32_t multiple =
+        static_cast<std::int32_t>(random() % (static_cast<std::uint32_t>(kMost / by) + 1)) * by;
     for (const std::int32_t n :
          {multiple, std::max(multiple - 1, 0), static_cast<std::int32_t>(random() >> 1), kMost}) {
       expect_quotients(by, n);
