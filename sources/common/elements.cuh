@@ -3,10 +3,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/divisor.cuh"
 #include "common/kernel.cuh"
 #include "common/whole.cuh"
 
 namespace q {
+
+// d * n, n having as many bits as index arithmetic.
+QUERN_DEVICE i64 along(const Distance& d, i32 n) { return multiply_wide(d.low, n); }
+QUERN_DEVICE i64 along(const Distance& d, i64 n) { return whole_of(d) * n; }
 
 struct alignas(8) Bytes8 {
   u32 x[2];

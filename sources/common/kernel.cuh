@@ -30,6 +30,8 @@
 //                                                  the macro QUERN_NAMED_BARRIERS is defined where it is
 //   Shared      dynamic_shared()                   u8 *, 128-byte aligned
 //               QUERN_SHARED(type, name, count)    static, an array of a trivial type
+//               in_shared(p)                       p, which points there: for functions of their own (QUERN_CALLED),
+//                                                  whose loads and atomics would be those for any memory, and slow
 //   Warp        shuffle(v, lane) shuffle_xor(v, mask) shuffle_up(v, delta)
 //                                                  for 32-bit and 64-bit values; all lanes must call them
 //               ballot(predicate) -> u64
@@ -39,6 +41,7 @@
 //                                                  of u32 and u64, as u32; those of 0 are 32 or 64
 //   Bytes       permute_bytes<s>(low, high)        u32 of four bytes of the eight of `low` (0 to 3) and `high` (4 to
 //                                                  7): the result's byte i is number s >> 4 i & 7
+//   Integers    multiply_wide(a, b)                i64 product of two i32, by one instruction where there is one
 //   Memory      load16(p) store16(p, v)            16 bytes, aligned; load16_once(p): read once, do not keep in L1;
 //                                                  load16_alone(p): likewise, by a kernel that stores next to nothing;
 //                                                  store16_global(p, v): to memory that is not shared
@@ -46,8 +49,10 @@
 //               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for
 //               add atomic_cas(p, expected, v)         stores v where `expected` stands; what stood there. u32 and u64
 //               fence()                            orders this thread's writes before its later ones, device wide
-//               publish(p, v)                      stores a u32 after all that this thread has written, for the host,
-//                                                  too
+//               publish(p, v)                      stores a u32 after all that this thread has written, for the host
+//                                                  and other devices, too
+//               acquire(p)                         loads a u32: what its publisher had written before it can be read
+//                                                  from then on, and behind a barrier by the whole block
 //   Debugging   print(format, values...)           one line of the context's log, in the checked form alone:
 //                                                  common/checked.cuh
 //   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, without
@@ -55,6 +60,7 @@
 //               copy_async_commit()                closes a group of this thread's copies
 //               copy_async_wait<n>()               waits until at most the n youngest groups are in flight; a barrier
 //                                                  then makes them visible to the other threads
+//               prefetch_line(global)              asks for a line of 128 bytes in L2, where the target can
 //   Grid        wait_for_previous_grid()           programmatic launch: waits until the previous grid has finished and
 //                                                  its writes are visible
 //               launch_next_grid()                 lets the next grid begin its set-up
@@ -63,9 +69,13 @@
 //   Control     stay_in_branch()                   keeps the compiler from hoisting the branch that it stands in and
 //                                                  the loads there: parameters that are seldom needed are then loaded
 //                                                  in that branch only
+//               needed_here(v)                     in a branch that has no use for v, of u32: keeps what loads v in
+//               front
+//                                                  of the branch, where a load would else be moved into the other one
 //               laid_first(c)                      returns c. As the condition of a branch it asks for the branch's
 //                                                  code to be placed first: a multiprocessor fetches code that it has
 //                                                  not run yet line by line
+//               held(u64)                          the same number, which is loaded here and not again where it is used
 //   Maths       exp2 log2 rcp sqrt rsqrt: a few ulp;    fmin fmax fabs fma: exact
 //               rcp_approx(x)                      1/x to 1 ulp for x from 2^-126 to 2^126, by the target's instruction
 //                                                  alone; exp, log, tanh and the activations are in
@@ -73,6 +83,7 @@
 //               infinity() nan()
 //   Conversion  to_f32(f16|bf16) from_f32<T>(f32)  round to nearest even
 //               pack<T>(lo, hi) -> u32 unpack<T>(u32) -> f32x2 for f16 and bf16
+//               pack_finite<T>(lo, hi)             the same, but that the largest number stands for infinities
 //               to_f32 and from_f32<T> also for e4m3 and e5m2; pack_fp8<T>(lo, hi) -> u16, unpack_fp8<T>(u16) -> f32x2;
 //                                                  too large becomes the largest finite value
 //               bits_of(f32) -> u32 f32_of(u32) -> f32

@@ -3,6 +3,9 @@
 //   Warp     warp_reduce(v, op) warp_sum(v) warp_max(v) warp_min(v)
 //                                        over all lanes, the result in all of them. All lanes take part. The order of a
 //                                        sum is that of a butterfly: always the same for the same warp size
+//            warp_total(v) warp_most(v)  sums of 32 or 64 bits, whole numbers, and the largest of 64: by instructions
+//            of the
+//                                        target's where it has them
 //            lanes_reduce<lanes>(v, op)  over `lanes` neighbouring lanes, a power of two; likewise
 //            warp_scan(v)                sum over this lane and those below
 //   Block    block_reduce<threads>(v, op, scratch) block_sum<threads> block_max<threads> block_min<threads>
@@ -74,9 +77,29 @@ template <class T>
 QUERN_DEVICE T warp_min(T v) {
   return warp_reduce(v, Smaller{});
 }
-#ifdef QUERN_WARP_EXTREMA  // the target has an instruction for them
+#ifdef QUERN_WARP_EXTREMA  // the target has an instruction for them, and for sums of integers
+QUERN_DEVICE u32 warp_sum(u32 v) { return warp_added(v); }
+QUERN_DEVICE i32 warp_sum(i32 v) { return static_cast<i32>(warp_added(static_cast<u32>(v))); }
 QUERN_DEVICE u32 warp_max(u32 v) { return warp_largest(v); }
 QUERN_DEVICE u32 warp_min(u32 v) { return warp_smallest(v); }
+QUERN_DEVICE u32 warp_total(u32 v) { return warp_added(v); }
+// In three pieces, whose sums have room in 32 bits; the largest by its halves.
+QUERN_DEVICE u64 warp_total(u64 v) {
+  constexpr int kPiece = 22;
+  constexpr u32 kMask = (1u << kPiece) - 1;
+  const u32 low = warp_added(static_cast<u32>(v) & kMask), middle = warp_added(static_cast<u32>(v >> kPiece) & kMask),
+            high = warp_added(static_cast<u32>(v >> (2 * kPiece)));
+  return low + (static_cast<u64>(middle) << kPiece) + (static_cast<u64>(high) << (2 * kPiece));
+}
+QUERN_DEVICE u64 warp_most(u64 v) {
+  const u32 high = warp_largest(static_cast<u32>(v >> 32));
+  const u32 low = warp_largest(static_cast<u32>(v >> 32) == high ? static_cast<u32>(v) : 0u);
+  return static_cast<u64>(high) << 32 | low;
+}
+#else
+QUERN_DEVICE u32 warp_total(u32 v) { return warp_sum(v); }
+QUERN_DEVICE u64 warp_total(u64 v) { return warp_sum(v); }
+QUERN_DEVICE u64 warp_most(u64 v) { return warp_max(v); }
 #endif
 template <class T>
 QUERN_DEVICE T warp_scan(T v) {

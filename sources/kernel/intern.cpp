@@ -45,12 +45,6 @@ Table& table() {
   return *kept;
 }
 
-bool is_identifier(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  return !name.empty() && letter(name.front()) &&
-         std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
-}
-
 bool is_plain(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
                       [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
@@ -79,7 +73,7 @@ void check_option(const std::string& option) {
 }  // namespace
 
 void check(const Text& text) {
-  if (!is_identifier(text.entry)) refuse("entry \"" + text.entry + "\" is not a C identifier");
+  if (!jit::is_identifier(text.entry)) refuse("entry \"" + text.entry + "\" is not a C identifier");
   check_file("source", text.source);
   if (text.source.second.empty()) refuse("source \"" + text.source.first + "\" is empty");
   for (auto header = text.headers.begin(); header != text.headers.end(); ++header) {
@@ -90,7 +84,7 @@ void check(const Text& text) {
     if (twice) refuse("header \"" + header->first + "\" is given twice");
   }
   for (auto define = text.defines.begin(); define != text.defines.end(); ++define) {
-    if (!is_identifier(define->first)) refuse("constant \"" + define->first + "\" is not a C identifier");
+    if (!jit::is_identifier(define->first)) refuse("constant \"" + define->first + "\" is not a C identifier");
     if (!is_plain(define->second)) refuse("the value of constant \"" + define->first + "\" holds a control character");
     const bool twice =
         std::any_of(text.defines.begin(), define, [&](const auto& other) { return other.first == define->first; });

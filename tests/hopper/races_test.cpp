@@ -65,6 +65,21 @@ const Exchange kExchanges[] = {
      "$ const volatile u8* at = tile_shared() + t * 4; [[maybe_unused]] const u8 v = *at;"
      "mbarrier_wait_cluster(b[0], 0);",
      "mbarrier_wait_cluster(b[0], 0);", "", 2},
+    {"CopyReadBeforeItsArrival",
+     "if (t == 0) mbarrier_init(b[0], 128); sync_block();"
+     "copy_async_4(tile_shared() + t * 4, global + t * 4, true); copy_async_arrive(b[0]);"
+     "$ const volatile u8* at = tile_shared() + (t ^ 1) * 4; [[maybe_unused]] const u8 v = *at;"
+     "copy_async_commit(); copy_async_wait<0>(); mbarrier_wait(b[0], 0);",
+     "mbarrier_wait(b[0], 0);", ""},
+    // Whoever runs while the copy of another lands has written something of its own, which that arrival says nothing
+    // of.
+    {"WhatAnotherWroteWhileACopyArrives",
+     "if (t == 0) mbarrier_init(b[0], 1); sync_block();"
+     "volatile u8* own = tile_shared() + 64; if (t == 32) *own = 1; $"
+     "if (t == 0) { copy_async_4(tile_shared(), global, true); copy_async_arrive(b[0]); }"
+     "if (t / 32 == 2) { mbarrier_wait(b[0], 0); [[maybe_unused]] const u8 v = *own; }"
+     "copy_async_commit(); copy_async_wait<0>();",
+     "sync_block();", ""},
     {"TileOverwrittenWhileRead",
      "if (t == 0) mbarrier_init(b[0], 1); " + kFill +
          "[[maybe_unused]] const u8 v = *own; $"

@@ -269,6 +269,13 @@ TEST(HopperMistakes, NoneWhereFencesAreInPlace) {
       {PRODUCT "for (int round = 0; round < 3; ++round) { wgmma_fence(); " MULTIPLY "d[1] = 3; }", "1"},
       {PRODUCT "wgmma_fence(); for (int round = 0; round < 3; ++round) { " MULTIPLY "}", "1"},
       {EXCHANGE("mbarrier_arrive_remote"), "2"},
+      // What is written beside a word that another block reads is no matter to it.
+      {"volatile u32* own = reinterpret_cast<volatile u32*>(tile_shared()); if (t == 0) own[0] = 1; sync_cluster();"
+       "const u32 there = cluster_address(tile_shared(), cluster_rank() ^ 1);"
+       "if (t == 0) { [[maybe_unused]] const u32 v = load_cluster<u32>(there); } sync_cluster();"
+       "if (t == 0) own[1] = 2; cluster_arrive_relaxed(); cluster_wait();"
+       "if (t == 0) { [[maybe_unused]] const u32 v = load_cluster<u32>(there); } sync_cluster();",
+       "2"},
   };
   for (const auto& [body, cluster] : right) {
     for (const bool seeded : {false, true})

@@ -8,7 +8,8 @@ struct Params {
   const void* a;       // [64][128 bytes]
   const void* b;       // [2 COUNT][128 bytes]
   const f32* columns;  // [2 COUNT], scales
-  f32* added;          // [COUNT][128]: the product and, where sums can be added so, itself times `factor`
+  f32* added;          // [COUNT][128]: the product, twice in each thread's first row, and, where sums can be added
+                       // so, itself times `factor`
   f32* negated;        // [groups][128][8]: eight of each group of these, scaled and turned
   f32* pairs;          // [groups][128][2]: two of them
   u8* boxes;           // [groups][4][2048]: the groups of each warp, scaled, turned and, the first eight, negated
@@ -69,12 +70,22 @@ QUERN_KERNEL(k, 128, 1, QUERN_PARAM q::sums::Params p) {
   sync_block();
   const u64 a = matrix_descriptor(tile_a, k_major_layout(Swizzle::bytes128));
   const u64 b = matrix_descriptor(tile_b, k_major_layout(Swizzle::bytes128));
+  // The first half of k from shared memory, the second from registers.
+  u32 rest[2][4];
+  for (int step = 0; step < 2; ++step) {
+    for (int r = 0; r < 4; ++r) {
+      const int at = wgmma_a_row(t, r) * 128 + (step + 2) * 32 + wgmma_a_k<TYPE>(t, r) * 2;
+      rest[step][r] = *reinterpret_cast<const u32*>(static_cast<const u8*>(p.a) + at);
+    }
+  }
   wgmma_fence();
-  part.template multiply<TYPE, TYPE, Major::k, Major::k>(a, b, false);
-  for (u32 k = 32; k < 128; k += 32)
-    part.template multiply<TYPE, TYPE, Major::k, Major::k>(advanced(a, k), advanced(b, k), true);
+  for (u32 k = 0; k < 64; k += 32)
+    part.template multiply<TYPE, TYPE, Major::k, Major::k>(advanced(a, k), advanced(b, k), k > 0);
+  part.template multiply_steps<TYPE, TYPE, Major::k, 32>(rest, advanced(b, 64));
   wgmma_commit();
   wgmma_wait<0>();
+  const f32 rows[2] = {2.0f, 1.0f};
+  part.scale_rows(rows);
   all.clear();
   all.template add<0>(part);
   if constexpr (COUNT % 32 != 24) all.template add_scaled<0>(part, sums::Factor());

@@ -85,7 +85,8 @@ void expect_right(const Sums& sums, Schedule schedule) {
       const auto column = static_cast<std::size_t>(q::wgmma_column(t, element));
       int sum = 0;
       for (std::size_t k = 0; k < depth; ++k) sum += a[row * depth + k] * b[column * depth + k];
-      return static_cast<float>(sum) * (1 + sums.factor(element, element >> 1 & 1));
+      const int row_of_two = element >> 1 & 1;
+      return static_cast<float>(row_of_two == 0 ? 2 * sum : sum) * (1 + sums.factor(element, row_of_two));
     };
     for (int i = 0; i < sums.count; ++i)
       expect(got[static_cast<std::size_t>(i * kThreads + t)], value(i), "added", t, i);

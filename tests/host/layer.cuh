@@ -74,6 +74,7 @@ QUERN_DEVICE void memory(const Params& p, const Out& out) {
     out(kLoad16Once + i, once.x[i]);
   }
   out(kLoadVolatile, load_volatile(p.input + t));
+  out(kAcquire, acquire(p.input + (t + 2) % kThreads));
   sync_block();
 }
 

@@ -108,6 +108,7 @@ class Block {
       exact(kLoad16Once + i, "load16_once", [&](int t) { return run_.input[4 * ((t + 1) % kThreads) + i]; });
     }
     exact(kLoadVolatile, "load_volatile", [&](int t) { return run_.input[t]; });
+    exact(kAcquire, "acquire", [&](int t) { return run_.input[(t + 2) % kThreads]; });
     for (int round = 0; round < kCopyRounds; ++round) {
       exact(kCopy16 + round, "copy_async_16", [&](int t) {
         const int owner = (t + 1) % kThreads;

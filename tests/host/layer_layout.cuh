@@ -31,6 +31,7 @@ enum Row : int {
   kLoad16,                        // 4 words
   kLoad16Once = kLoad16 + 4,      // 4 words
   kLoadVolatile = kLoad16Once + 4,
+  kAcquire,
   kOldCount,  // what atomic_add gave, a permutation over all blocks
   kCopy16,    // kCopyRounds words, input or 0 where `take` was false
   kCopyRounds = 4,

@@ -39,6 +39,13 @@ QUERN_DEVICE u8* dynamic_shared() { return quern_dynamic_shared; }
 // common/shared_place.cuh: places are addresses.
 #define QUERN_SHARED_ADDRESSES 1
 QUERN_DEVICE u32 shared_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+// There and back alone would be taken for nothing.
+template <class T>
+QUERN_DEVICE T* in_shared(T* p) {
+  u32 address = shared_address(p);
+  asm("" : "+r"(address));
+  return static_cast<T*>(__cvta_shared_to_generic(address));
+}
 
 // common/eight.cuh: of eight elements the first few are stored in one statement.
 #define QUERN_PREDICATED_STORES 1
@@ -60,6 +67,7 @@ QUERN_DEVICE T shuffle_up(T v, int delta) {
 #define QUERN_WARP_EXTREMA 1
 QUERN_DEVICE u32 warp_largest(u32 v) { return __reduce_max_sync(0xffffffffu, v); }
 QUERN_DEVICE u32 warp_smallest(u32 v) { return __reduce_min_sync(0xffffffffu, v); }
+QUERN_DEVICE u32 warp_added(u32 v) { return __reduce_add_sync(0xffffffffu, v); }
 QUERN_DEVICE u64 ballot(bool predicate) { return __ballot_sync(0xffffffffu, predicate); }
 
 // ---- Bits
@@ -75,6 +83,13 @@ template <u32 selector>
 QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
   static_assert((selector & ~0x7777u) == 0, "four numbers of bytes, 0 to 7");
   return __byte_perm(low, high, selector);
+}
+
+// ---- Integers
+QUERN_DEVICE i64 multiply_wide(i32 a, i32 b) {
+  i64 r;
+  asm("mul.wide.s32 %0, %1, %2;" : "=l"(r) : "r"(a), "r"(b));
+  return r;
 }
 
 // ---- Memory
@@ -131,6 +146,16 @@ QUERN_DEVICE void publish(u32* p, u32 v) {
   __threadfence_system();
   *const_cast<volatile u32*>(p) = v;
 }
+QUERN_DEVICE u32 acquire(const u32* p) {
+  u32 v;
+#if __CUDA_ARCH__ >= 700
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+#else
+  v = load_volatile(p);
+  __threadfence_system();
+#endif
+  return v;
+}
 
 // ---- Asynchronous copies
 QUERN_DEVICE void copy_async_16(u32 shared, const void* global, bool take) {
@@ -150,6 +175,10 @@ QUERN_DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::
 template <int n>
 QUERN_DEVICE void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory");
+}
+
+QUERN_DEVICE void prefetch_line(const void* global) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(global) : "memory");
 }
 
 // ---- Grid
@@ -185,6 +214,16 @@ QUERN_DEVICE void fetch_parameters(const Params& p) {
 
 // ---- Control
 QUERN_DEVICE void stay_in_branch() { asm volatile(""); }
+// As in fetch_parameters.
+QUERN_DEVICE void needed_here(u32 value) {
+  asm volatile(
+      "{\n"
+      ".reg .pred used;\n"
+      "setp.eq.u32 used, %0, 0xffffffff;\n"
+      "@used nanosleep.u32 0;\n"
+      "}" ::"r"(value)
+      : "memory");
+}
 // The assembler places first the code of a branch that is not taken, and the compiler branches where a number is 0: the
 // asm hides the number's value from it.
 QUERN_DEVICE bool laid_first(bool condition) {
@@ -221,6 +260,11 @@ QUERN_DEVICE f32 infinity() { return __int_as_float(0x7f800000); }
 QUERN_DEVICE f32 nan() { return __int_as_float(0x7fffffff); }
 
 // ---- Conversion
+// The compiler would load a parameter anew for each use, which costs a pass for each address that lanes differ in.
+QUERN_DEVICE u64 held(u64 v) {
+  asm volatile("" : "+l"(v));
+  return v;
+}
 QUERN_DEVICE u32 bits_of(f32 v) { return __float_as_uint(v); }
 QUERN_DEVICE f32 f32_of(u32 v) { return __uint_as_float(v); }
 QUERN_DEVICE f32 to_f32(bf16 v) { return __uint_as_float(static_cast<u32>(v.bits) << 16); }
@@ -240,6 +284,11 @@ struct Float16<f16> {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
     return r;
   }
+  static QUERN_DEVICE u32 pack_finite(f32 lo, f32 hi) {
+    u32 r;
+    asm("cvt.rn.satfinite.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+  }
   static QUERN_DEVICE void mma(f32* c, const u32* a, const u32* b) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -253,6 +302,11 @@ struct Float16<bf16> {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
     return r;
   }
+  static QUERN_DEVICE u32 pack_finite(f32 lo, f32 hi) {
+    u32 r;
+    asm("cvt.rn.satfinite.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
+    return r;
+  }
   static QUERN_DEVICE void mma(f32* c, const u32* a, const u32* b) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -263,6 +317,10 @@ struct Float16<bf16> {
 template <class T>
 QUERN_DEVICE u32 pack(f32 lo, f32 hi) {
   return Float16<T>::pack(lo, hi);
+}
+template <class T>
+QUERN_DEVICE u32 pack_finite(f32 lo, f32 hi) {
+  return Float16<T>::pack_finite(lo, hi);
 }
 template <class T>
 QUERN_DEVICE f32x2 unpack(u32 v) {

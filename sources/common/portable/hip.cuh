@@ -55,6 +55,10 @@ QUERN_DEVICE void sync_warp() {
 // ---- Shared memory
 extern __attribute__((shared, aligned(128))) u8 quern_dynamic_shared[];
 QUERN_DEVICE u8* dynamic_shared() { return quern_dynamic_shared; }
+template <class T>
+QUERN_DEVICE T* in_shared(T* p) {
+  return p;
+}
 
 // ---- Warp
 template <class T>
@@ -100,6 +104,9 @@ QUERN_DEVICE u32 permute_bytes(u32 low, u32 high) {
   return __builtin_amdgcn_perm(high, low, kBytes);
 }
 
+// ---- Integers
+QUERN_DEVICE i64 multiply_wide(i32 a, i32 b) { return static_cast<i64>(a) * b; }
+
 // ---- Memory
 using native_u32x4 = u32 __attribute__((ext_vector_type(4)));
 QUERN_DEVICE vec16 load16(const void* p) {
@@ -141,6 +148,7 @@ QUERN_DEVICE void publish(u32* p, u32 v) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
   *const_cast<volatile u32*>(p) = v;
 }
+QUERN_DEVICE u32 acquire(const u32* p) { return __hip_atomic_load(p, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM); }
 
 // ---- Asynchronous copies: through registers; the barrier that follows a wait makes them visible
 QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) {
@@ -153,6 +161,8 @@ QUERN_DEVICE void copy_async_commit() {}
 template <int n>
 QUERN_DEVICE void copy_async_wait() {}
 
+QUERN_DEVICE void prefetch_line(const void*) {}
+
 // ---- Grid: launches of a stream follow one another
 QUERN_DEVICE void wait_for_previous_grid() {}
 QUERN_DEVICE void launch_next_grid() {}
@@ -161,6 +171,7 @@ QUERN_DEVICE void fetch_parameters(const Params&) {}
 
 // ---- Control
 QUERN_DEVICE void stay_in_branch() { asm volatile(""); }
+QUERN_DEVICE void needed_here(u32) {}
 QUERN_DEVICE bool laid_first(bool condition) { return condition; }
 
 // ---- Maths
@@ -178,6 +189,7 @@ QUERN_DEVICE f32 infinity() { return __builtin_inff(); }
 QUERN_DEVICE f32 nan() { return __builtin_bit_cast(f32, 0x7fffffffu); }
 
 // ---- Conversion
+QUERN_DEVICE u64 held(u64 v) { return v; }
 QUERN_DEVICE u32 bits_of(f32 v) { return __builtin_bit_cast(u32, v); }
 QUERN_DEVICE f32 f32_of(u32 v) { return __builtin_bit_cast(f32, v); }
 QUERN_DEVICE f32 to_f32(bf16 v) { return f32_of(static_cast<u32>(v.bits) << 16); }
@@ -219,6 +231,12 @@ QUERN_DEVICE f32 from_f32<f32>(f32 v) {
 template <class T>
 QUERN_DEVICE u32 pack(f32 lo, f32 hi) {
   return Float16<T>::round(lo) | static_cast<u32>(Float16<T>::round(hi)) << 16;
+}
+template <class T>
+QUERN_DEVICE u32 pack_finite(f32 lo, f32 hi) {
+  const u32 v = pack<T>(lo, hi), infinite = pack<T>(infinity(), infinity()) & 0xffffu;
+  const u32 low = (v & 0x7fffu) == infinite, high = (v >> 16 & 0x7fffu) == infinite;
+  return v - low - (high << 16);
 }
 template <class T>
 QUERN_DEVICE f32x2 unpack(u32 v) {

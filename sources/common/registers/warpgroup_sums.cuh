@@ -10,9 +10,15 @@
 //                             wgmma of these matrix descriptors, of n = 2 count, to the first `count` elements (kCount
 //                             where it is left out), asynchronous. `count` is 8 to 128 by 4
 //
+//   multiply_steps<A, B, b_major, b_bytes, first, count>(a, b)
+//                             adds products of operand A in registers, an array of u32[steps][4]: of each step those
+//                             of common/sm90/wgmma.cuh, with `b` b_bytes further on; to elements `first`, a multiple of
+//                             32, to first + count - 1 (0 and kCount where they are left out). Asynchronous
+//
 // Each thread by itself, while no product of these accumulators is in flight:
 //
 //   clear()                   sets all to zero
+//   scale_rows(rows)          multiplies by rows[h] in row h of the thread's two
 //   add<first>(part)          element first + i += element i of `part`; first is a multiple of 32
 //   add_some<first, count>(part)  the same of the first `count` elements of `part`, a multiple of 4
 //   add_scaled<first>(part, scale_of)
@@ -20,7 +26,7 @@
 //                             a group and each row, i being the half's first element; not if the last group has 24
 //                             elements
 //   read<first>(x)            copies elements from `first` on, a multiple of the count, to an array of 2 or 8 f32
-//   read_all(x)               copies as many elements as the array has, a multiple of 8
+//   read_all(x)               copies all, to an array of as many, a multiple of 4
 //   write<first>(x)           sets 8 elements from `first` on
 //
 // A group is elements 32 group .. 32 group + 31, or as many as are left, at least 16: 64 columns of a warp's 16 rows.
@@ -59,8 +65,18 @@ class WarpgroupSums {
     static_assert(kUsed <= kCount && kUsed >= 8 && kUsed % 4 == 0);
     wgmma<A, B, a_major, b_major>(reinterpret_cast<f32(&)[kUsed]>(x_), a, b, accumulate);
   }
+  template <class A, class B, Major b_major, int b_bytes, int kFrom = 0, int kUsed = kCount, int steps>
+  QUERN_DEVICE void multiply_steps(const u32 (&a)[steps][4], u64 b) {
+    static_assert(kFrom % 32 == 0 && kFrom + kUsed <= kCount);
+    for (u32 i = 0; i < steps; ++i) {
+      wgmma<A, B, Major::k, b_major>(reinterpret_cast<f32(&)[kUsed]>(x_[kFrom]), a[i], advanced(b, i * b_bytes), true);
+    }
+  }
   QUERN_DEVICE void clear() {
     for (f32& x : x_) x = 0.0f;
+  }
+  QUERN_DEVICE void scale_rows(const f32 (&rows)[2]) {
+    for (int i = 0; i < kCount; ++i) x_[i] *= rows[i >> 1 & 1];
   }
   template <int first, class Part>
   QUERN_DEVICE void add(const Part& part) {

@@ -57,16 +57,23 @@ QUERN_DEVICE void scale_rows(f32 (&x)[count], const f32 (&rows)[2]) {
 }
 template <int count>
 QUERN_DEVICE void keep_columns(f32 (&x)[count], int thread, const i32 (&from)[2], const i32 (&to)[2]) {
-  // What a thread's columns have in common is taken off once, so that each element is compared with constants.
-  const i32 own = accumulator_column(thread, 0);
-  u32 first[2], length[2];
+  // Of a row's elements, which have columns 0, 1, 8, 9, 16 and so on from the thread's first one, as many lie left of a
+  // column; and a word with a bit for each of 32 elements from `first` on, set for those among the first n.
+  const auto count_left_of = [&](i32 column) {
+    const i32 own = column - accumulator_column(thread, 0);
+    return own <= 0 ? 0 : (own >> 3) * 2 + ((own & 7) < 2 ? own & 7 : 2);
+  };
+  const auto bits_of = [](i32 n, i32 first) {
+    return n <= first ? 0u : n - first >= 32 ? 0xffffffffu : (1u << (n - first)) - 1u;
+  };
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-    first[h] = static_cast<u32>(own - from[h]);
-    length[h] = to[h] > from[h] ? static_cast<u32>(to[h] - from[h]) : 0u;
-  }
-  QUERN_UNROLL for (int i = 0; i < count; ++i) {
-    const int h = half_of(i);
-    if (first[h] + static_cast<u32>(accumulator_column(0, i)) >= length[h]) x[i] = -infinity();
+    const i32 begin = count_left_of(from[h]), end = count_left_of(to[h]);
+    QUERN_UNROLL for (int word = 0; word < (count + 63) / 64; ++word) {
+      const u32 kept = bits_of(end, 32 * word) & ~bits_of(begin, 32 * word);
+      QUERN_UNROLL for (int i = 64 * word; i < count && i < 64 * (word + 1); ++i) {
+        if (half_of(i) == h && (kept >> ((i - 64 * word) / 4 * 2 + (i & 1)) & 1) == 0) x[i] = -infinity();
+      }
+    }
   }
 }
 

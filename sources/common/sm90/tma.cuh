@@ -22,7 +22,6 @@
 //                                       into each block of the cluster whose bit is set in `ranks`, at the same
 //                                       offsets of its shared memory and counting on its own barrier
 //     tma_prefetch(map, hint, c...)     into L2
-//     prefetch_line(global)             a line of 128 bytes into L2
 //     tma_store(map, shared, hint, c...)  stores a box from shared memory; what lies outside the tensor is not written,
 //                                       except the rest of 16 bytes within which a row ends. No coordinate is negative
 //     tma_add(map, shared, hint, c...)  the same, added to what is there, as the map's type

@@ -104,9 +104,6 @@ QUERN_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, Mbarrie
       "l"(global), "r"(bytes), "r"(shared_address(&barrier)), "l"(static_cast<u64>(hint))
       : "memory");
 }
-QUERN_DEVICE void prefetch_line(const void* global) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(global) : "memory");
-}
 QUERN_DEVICE void bulk_store(void* global, const void* shared, u32 bytes, CacheHint hint) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(global),
                "r"(shared_address(shared)), "r"(bytes), "l"(static_cast<u64>(hint))

@@ -54,7 +54,6 @@ QUERN_DEVICE void tma_add(const TensorMap& map, const void* shared, CacheHint, C
 QUERN_DEVICE void bulk_load(void* shared, const void* global, u32 bytes, Mbarrier& b, CacheHint) {
   host::bulk_plain(host::CopyForm::load, shared, const_cast<void*>(global), bytes, &b);
 }
-QUERN_DEVICE void prefetch_line(const void*) {}
 QUERN_DEVICE void bulk_store(void* global, const void* shared, u32 bytes, CacheHint) {
   host::bulk_plain(host::CopyForm::store, const_cast<void*>(shared), global, bytes, nullptr);
 }
