@@ -228,6 +228,7 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   p.counters = space.counters;
   p.partials = static_cast<float*>(space.scratch);
   p.parts = static_cast<std::int32_t>(how.parts);
+  p.side_by_side = p.parts < p.kv_heads ? p.parts : p.parts / p.kv_heads * p.kv_heads;
   p.slot_rows = static_cast<std::int32_t>(how.slot_rows);
   p.slot_floats = static_cast<std::int32_t>(how.slot_floats);
   jit::Launch launch;

@@ -57,8 +57,10 @@ QUERN_SHARED_CODE constexpr IndexLayout index_layout(i32 d, i32 rows, i32 tokens
 }
 
 // The kernel for Hopper: blocks of so many keys, each a stage, with their scales; two buffers of queries and weights.
-// `tokens` are those of a block of threads, 8 for both of its warpgroups.
-inline constexpr i32 kIndexKeys = 64, kIndexHopperThreads = 384;
+// `tokens` are those of a block of threads, 8 for all of its warpgroups together. A further warpgroup copies.
+inline constexpr i32 kIndexKeys = 64;
+QUERN_SHARED_CODE constexpr i32 index_groups(i32 tokens) { return tokens == 8 ? 4 : 2; }
+QUERN_SHARED_CODE constexpr i32 index_hopper_threads(i32 tokens) { return (index_groups(tokens) + 1) * 128; }
 QUERN_SHARED_CODE constexpr i32 index_stages(i32 tokens) { return tokens == 8 ? 8 : 12; }
 QUERN_SHARED_CODE constexpr i32 index_hopper_bytes(i32 tokens) {
   // With 16 bytes for each stage's and each buffer's barriers, and what tiles are aligned to.

@@ -66,7 +66,8 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
           QUERN_UNSUPPORTED,
           "variant warpgroups of index_scores needs the instructions of sm_90a; the target is " + target.target.name());
     }
-    return {q::kIndexKeys, q::kIndexHopperThreads, 1, static_cast<std::uint32_t>(q::index_hopper_bytes(shape.tokens))};
+    return {q::kIndexKeys, q::index_hopper_threads(shape.tokens), 1,
+            static_cast<std::uint32_t>(q::index_hopper_bytes(shape.tokens))};
   }
   for (int keys = 128; keys >= 16; keys /= 2) {
     const auto bytes =

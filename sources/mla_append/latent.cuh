@@ -74,11 +74,13 @@ QUERN_DEVICE RawWeights<W> load_weights(const W* from, int team_lane) {
 template <class W>
 QUERN_DEVICE void normalise_latent(const RawWeights<W>& weights, f32 eps, Latent& latent) {
   constexpr int kOnce = RawWeights<W>::kOnce;
-  f32 squares = 0.0f;
+  f32 squares[2] = {};  // one chain would be waited for
   QUERN_UNROLL for (int e = 0; e < kHeld; ++e) {
-    QUERN_UNROLL for (int i = 0; i < kLatentWidth; ++i) squares = fma(latent.x[e][i], latent.x[e][i], squares);
+    QUERN_UNROLL for (int i = 0; i < kLatentWidth; ++i) squares[i % 2] =
+        fma(latent.x[e][i], latent.x[e][i], squares[i % 2]);
   }
-  const f32 inverse = rcp(sqrt(fma(lanes_reduce<kTeam>(squares, Plus()), 1.0f / D_LATENT, eps)));
+  const f32 sum = lanes_reduce<kTeam>(squares[0] + squares[1], Plus());
+  const f32 inverse = rsqrt(fma(sum, 1.0f / D_LATENT, eps));
   QUERN_UNROLL for (int e = 0; e < kHeld; ++e) {
     QUERN_UNROLL for (int i = 0; i < kLatentWidth; i += kOnce) {
       f32 by[kOnce];

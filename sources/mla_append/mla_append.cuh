@@ -26,8 +26,8 @@ struct RawToken {
   RawRopePart rope;
   GivenPlace place;
 };
-QUERN_DEVICE RawToken load_token(const MlaAppendParams& p, i64 token, int team_lane) {
-  const bool inside = token < p.tokens;
+QUERN_DEVICE RawToken load_token(const MlaAppendParams& p, u32 token, int team_lane) {
+  const bool inside = token < static_cast<u32>(p.tokens);
   RawToken raw = {};
   if (inside) raw.place = load_place(p.places, static_cast<i32>(token));
   raw.latent = load_latent(static_cast<const X*>(p.latent) + token * p.latent_token, team_lane, inside);
@@ -59,20 +59,20 @@ QUERN_DEVICE void quantise_token(const MlaAppendParams& p, const TokenPlace& at,
 
 QUERN_DEVICE void append_tokens(const MlaAppendParams& p) {
   const int team_lane = lane() % kTeam;
-  const i64 step = static_cast<i64>(p.latent_blocks) * kTokenTeams;
+  const u32 tokens = static_cast<u32>(p.tokens), step = static_cast<u32>(p.latent_blocks) * kTokenTeams;
   // Counted for the warp's first team: all of a warp go round equally often.
-  const i64 warp_first = static_cast<i64>(block_index(0)) * kTokenTeams + warp() * (kWarp / kTeam);
+  const u32 warp_first = static_cast<u32>(block_index(0)) * kTokenTeams + warp() * (kWarp / kTeam);
   RawToken next = load_token(p, warp_first + lane() / kTeam, team_lane);
   RawWeights<Weight> weights = {};
   if constexpr (kNorm) weights = load_weights(static_cast<const Weight*>(p.weight), team_lane);
-  QUERN_ROLLED for (i64 first = warp_first; first < p.tokens; first += step) {
-    const i64 token = first + lane() / kTeam;
+  const HeldFrequencies frequencies = hold_frequencies(p.rope, team_lane);
+  QUERN_ROLLED for (u32 first = warp_first; first < tokens; first += step) {
+    const u32 token = first + lane() / kTeam;
     const RawToken raw = next;
     next = load_token(p, token + step, team_lane);
-    const TokenPlace at =
-        token < p.tokens ? place_of_token(p.places, static_cast<i32>(token), raw.place) : TokenPlace{};
+    const TokenPlace at = token < tokens ? place_of_token(p.places, static_cast<i32>(token), raw.place) : TokenPlace{};
     if (at.wrong && p.status && team_lane == 0) atomic_or(p.status, at.wrong);
-    RopePart rope = turned_rope_part(raw.rope, p.rope, at.position, team_lane);
+    RopePart rope = turned_rope_part(raw.rope, p.rope, frequencies, at.position, team_lane);
     if (at.taken && p.k_rope_out)
       store_rope_part(static_cast<X*>(p.k_rope_out) + token * p.k_rope_out_token, team_lane, rope);
     Latent latent = widen_latent(raw.latent);

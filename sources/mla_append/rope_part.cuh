@@ -48,8 +48,24 @@ QUERN_DEVICE RawRopePart load_rope_part(const X* from, int team_lane, bool take)
   return raw;
 }
 
+// What is loaded once for all tokens: as a parameter each lane's frequency would be fetched apart, token by token.
+struct HeldFrequencies {
+  u64 of[kPairsHeld];
+};
+QUERN_DEVICE HeldFrequencies hold_frequencies(const Rope& rope, int team_lane) {
+  HeldFrequencies frequencies{};
+#if !HAS_TABLE
+  QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
+    const int pair = e * kAppendTeam + team_lane;
+    if (kTurns) frequencies.of[e] = held(rope.frequency[pair < HeadK::kPairs ? pair : 0]);
+  }
+#endif
+  return frequencies;
+}
+
 // Widened and turned.
-QUERN_DEVICE RopePart turned_rope_part(const RawRopePart& raw, const Rope& rope, i64 position, int team_lane) {
+QUERN_DEVICE RopePart turned_rope_part(const RawRopePart& raw, const Rope& rope, const HeldFrequencies& frequencies,
+                                       i64 position, int team_lane) {
   RopePart part;
   QUERN_UNROLL for (int e = 0; e < kPairsHeld; ++e) {
     f32(&x)[2] = part.x[e];
@@ -59,7 +75,8 @@ QUERN_DEVICE RopePart turned_rope_part(const RawRopePart& raw, const Rope& rope,
 #if HAS_TABLE
       const UnitTurns<1> turns = turns_from_table<TableElement, HeadK, 1>(rope, position, pair);
 #else
-      const UnitTurns<1> turns = turns_computed<HeadK, 1>(rope, position, pair);
+      const Turn turn = turn_of(phase_of(frequencies.of[e], position));
+      const UnitTurns<1> turns = {{{turn.cosine * rope.factor, turn.sine * rope.factor}}};
 #endif
       turn_unit<HeadK, 1, kInterleaved>(turns, pair, x);
     }

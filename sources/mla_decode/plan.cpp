@@ -149,6 +149,8 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
     t.threads = q::few_threads(shape.kind == q::CacheKind::plain);
     t.side_by_side = 4;
     t.price = 2;
+    // With a cache of 16 bits memory is the limit, and what is read twice costs more than a longer run.
+    t.cut_price = shape.kind == q::CacheKind::plain ? 4 : 1;
     t.shared_bytes = static_cast<std::uint32_t>(q::kFewSharedBytes);
     return t;
   }
@@ -158,6 +160,7 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
   t.threads = widens(shape) ? q::kGather64Threads : q::kRows64Threads;
   t.side_by_side = 2;
   t.price = 2;
+  t.cut_price = 4;
   t.shared_bytes = static_cast<std::uint32_t>(q::kRows64SharedBytes + (widens(shape) ? q::kGather64Lookups : 0));
   return t;
 }
@@ -217,6 +220,8 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   define("BLOCK_KV", t.block);
   define("THREADS", t.threads);
   define("ITEM_PRICE", t.price);
+  define("CUT_PRICE", t.cut_price);
+  define("PLANS_AHEAD", shape.variant == Variant::gather64 ? 1 : 0);
   if (has_kinds(shape)) define("CACHE_KIND", static_cast<int>(shape.kind));
   if (is_portable(shape)) define("STAGES", t.stages);
   if (is_hopper(shape) && !few) define("GATHERED", static_cast<int>(shape.variant == Variant::gather64));

@@ -65,6 +65,7 @@ struct Tiling {
   int blocks_per_sm = 1;
   int side_by_side = 1;            // tiles of one sequence taken at the same time, at most
   int price = 0;                   // of an item, in blocks of keys
+  int cut_price = 0;               // of a run that begins and ends within items, likewise
   std::uint32_t shared_bytes = 0;  // dynamic
 };
 // Throws Error(QUERN_UNSUPPORTED) when the target has no room for the smallest tiles.

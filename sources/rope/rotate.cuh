@@ -56,8 +56,8 @@ QUERN_DEVICE Turn turn_of(u32 phase) {
 }
 
 // The angle of a pair at a position. What is a multiple of a turn falls away by itself.
-QUERN_DEVICE u32 phase_of(const Rope& rope, i64 position, int pair) {
-  return static_cast<u32>(static_cast<u64>(position) * rope.frequency[pair] >> 32);
+QUERN_DEVICE u32 phase_of(u64 frequency, i64 position) {
+  return static_cast<u32>(static_cast<u64>(position) * frequency >> 32);
 }
 
 // What turns the pairs of a unit.
@@ -83,7 +83,7 @@ QUERN_DEVICE UnitTurns<kWidth> turns_computed(const Rope& rope, i64 position, in
   UnitTurns<kWidth> turns;
   QUERN_UNROLL for (int i = 0; i < kWidth; ++i) {
     const int pair = unit * kWidth + i;
-    const Turn turn = turn_of(phase_of(rope, position, pair < H::kPairs ? pair : 0));
+    const Turn turn = turn_of(phase_of(rope.frequency[pair < H::kPairs ? pair : 0], position));
     turns.x[i] = {turn.cosine * rope.factor, turn.sine * rope.factor};
   }
   return turns;

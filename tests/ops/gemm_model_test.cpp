@@ -75,7 +75,7 @@ std::vector<ModelCalls> models() {
                  mixtral,
                  {vectors, gathered(gated(in(vectors, Product::contiguous))), in(vectors, Product::contiguous),
                   gated(in(vectors, Product::masked)), in(vectors, Product::masked), logits},
-                 100});
+                 50});
   quern_model deepseek = model_of(QUERN_MODEL_GATED_MLP | QUERN_MODEL_BLOCK_FP8 | QUERN_MODEL_MLA);
   deepseek.hidden_size = 7168, deepseek.intermediate_size = 18432, deepseek.heads = deepseek.kv_heads = 128;
   deepseek.head_dim = 192, deepseek.v_head_dim = 128, deepseek.rope_head_dim = 64, deepseek.kv_lora_rank = 512,
@@ -87,7 +87,7 @@ std::vector<ModelCalls> models() {
        deepseek,
        {blocks, gated(blocks), gathered(gated(in(blocks, Product::contiguous))), in(blocks, Product::contiguous),
         gated(in(blocks, Product::masked)), in(blocks, Product::masked), absorbed, as_stored, logits},
-       110});
+       68});
   return all;
 }
 

@@ -330,6 +330,40 @@ TEST(MlaNan, HarmsOnlyTheQueriesThatSeeIt) {
   }
 }
 
+// A scale that makes of finite codes what f16 cannot hold harms only the queries that see the key, and them not by NaN.
+TEST(MlaNan, AHugeScaleIsHeldWithinItsType) {
+  struct Kind {
+    MlaCache cache;
+    int heads, alignment;
+  };
+  for (const Kind& kind : {Kind{MlaCache::rows656, 3, 16}, Kind{MlaCache::e4m3_token, 17, 16},
+                           Kind{MlaCache::rows656, 3, 4}, Kind{MlaCache::e4m3_token, 3, 4}}) {
+    MlaCase c;
+    c.cache = kind.cache;
+    c.heads = kind.heads;
+    c.d_latent = 512;
+    c.alignment = kind.alignment;
+    c.element = Element::f16;
+    c.causal = true;
+    c.sequences = {{2, 70}};
+    SCOPED_TRACE("heads " + std::to_string(c.heads) + ", cache " + std::to_string(static_cast<int>(c.cache)));
+    MlaProblem problem(c, Random("huge"));
+    ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+    problem.check();
+    const MlaOutput whole = problem.output();
+    problem.scale_last_key(0, 1e5f);
+    problem.poison_outputs();
+    ASSERT_NO_FATAL_FAILURE(problem.call(context()));
+    const MlaOutput huge = problem.output();
+    EXPECT_EQ(problem.bits_of(whole, 0), problem.bits_of(huge, 0));
+    EXPECT_NE(problem.bits_of(whole, 1), problem.bits_of(huge, 1));
+    for (int i = 0; i < c.heads * c.d_latent; ++i) {
+      const auto at = static_cast<std::size_t>(c.heads * c.d_latent + i) * 2;
+      ASSERT_FALSE(std::isnan(Element(c.element).load(&huge.out[at]))) << "number " << i;
+    }
+  }
+}
+
 // The same memory and workspace for lengths that grow, shrink and vanish.
 TEST(MlaLengthsChange, OneWorkspaceServesThemAll) {
   for (const int latent : {512, 32}) {

@@ -75,6 +75,8 @@ class MlaProblem {
   void overwrite(const TensorBox& box, const std::vector<std::int32_t>& values);
   // A sequence's last key becomes NaN: the first number of its latent part, or its scale.
   void spoil_last_key(int sequence, bool scale);
+  // ... and this one, of a cache with scales, is no longer what check() takes it for: its first scale is another.
+  void scale_last_key(int sequence, float scale);
   // Asks for the workspace, prepares and calls.
   void run(quern_context* context);
   // Calls alone, with the workspace that run() made; on a stream of one's own it does not wait for the result.
@@ -98,6 +100,7 @@ class MlaProblem {
   void fill_cache(Random& random);
   void fill_indices(Random& random);
   std::size_t at_out(int token, int head) const;
+  std::size_t place_of_last_key(int sequence) const;
   const double* key(int sequence, int j) const;
   void store_key(int sequence, int j, Random& random);
   void make_tensors();

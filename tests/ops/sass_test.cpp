@@ -35,9 +35,8 @@ std::vector<std::string> hopper_products() {
     for (const char* variant : {"persistent_128x128", "persistent_128x192", "persistent_128x256"}) {
       add("grouped_fp8_gemm", variant, "rows=contiguous " + scales);
     }
-    add("grouped_fp8_gemm", "persistent_128x128", "rows=masked gate=1 " + scales);
-    add("grouped_fp8_gemm", "persistent_128x256", "rows=masked " + scales);
-    add("grouped_fp8_gemm", "swap_ab_32", "rows=masked gate=1 " + scales);
+    add("grouped_fp8_gemm", "persistent_128x128", "rows=contiguous gate=1 " + scales);
+    add("grouped_fp8_gemm", "swap_ab_32", "rows=contiguous gate=1 " + scales);
     add("grouped_fp8_gemm", "swap_ab_128", "rows=contiguous " + scales);
     add("fp8_gemm", "persistent_128x256", "out=e4m3 out_scale=1 " + scales);
     add("fp8_gemm", "swap_ab_64", "out=e4m3 out_scale=1 " + scales);

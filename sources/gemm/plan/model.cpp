@@ -19,14 +19,15 @@ enum class Use : std::uint8_t {
 struct Wanted {
   Shape shape;  // the variant is chosen later
   Use use;
+  bool gathered;  // whether rows of a may be named by index
 };
 
-Wanted wanted(Use use, Shape shape, const std::string& formula, Dtype operands) {
+Wanted wanted(Use use, Shape shape, const std::string& formula, Dtype operands, bool gathered = false) {
   shape.epilogue = &expression::intern(formula);
   for (std::size_t i = 0; i < shape.operands.size(); ++i) {
     if (shape.epilogue->operands[i] != expression::OperandKind::unused) shape.operands[i] = operands;
   }
-  return {shape, use};
+  return {shape, use, gathered};
 }
 
 const char* activation_of(const quern_model& model) {
@@ -73,13 +74,15 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
   const bool grouped = op == tag_grouped_fp8_gemm;
   for (const Grouping grouping : {Grouping::contiguous, Grouping::masked}) {
     shape.grouping = grouped ? grouping : Grouping::dense;
+    // Tokens are gathered into the MLP; what leaves it lies in the order of experts already.
+    const bool gathered = grouped && grouping == Grouping::contiguous, has_up = gated || bias;
     shape.gate = false;
-    all.push_back(wanted(Use::projection, shape, bias && !grouped ? "acc+col2" : "acc", dtype));
+    all.push_back(wanted(Use::projection, shape, bias && !grouped ? "acc+col2" : "acc", dtype, gathered && !has_up));
     if (gated) {
       shape.gate = true;
-      all.push_back(wanted(Use::up, shape, activation + "(gate)*up", dtype));
+      all.push_back(wanted(Use::up, shape, activation + "(gate)*up", dtype, gathered));
     } else if (bias) {
-      all.push_back(wanted(Use::up, shape, activation + "(acc+col2)", dtype));
+      all.push_back(wanted(Use::up, shape, activation + "(acc+col2)", dtype, gathered));
     }
     if (!grouped) break;
   }
@@ -92,7 +95,7 @@ bool may_take(const Wanted& wanted, Variant variant, const jit::TargetInfo& targ
   switch (facts_of(variant).family) {
     case Family::portable:
       // Gathered rows take the portable kernels.
-      return variant != Variant::plain && (!hopper || wanted.shape.grouping == Grouping::contiguous);
+      return variant != Variant::plain && (!hopper || wanted.gathered);
     case Family::tma_mma:
       return !hopper;
     case Family::split_k:

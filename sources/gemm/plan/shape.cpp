@@ -114,7 +114,12 @@ std::optional<Variant> variant_named(std::string_view name) {
   return {};
 }
 
-jit::Spec to_spec(const Shape& shape, Tag op, jit::Target target) {
+jit::Spec to_spec(const Shape& given, Tag op, jit::Target target) {
+  Shape shape = given;
+  // The kernels for contiguous rows of experts that take no rows by index take counts as well: what else differs are
+  // strides.
+  const bool by_tensor_maps = is_a(Family::persistent, shape.variant) || is_a(Family::swap_ab, shape.variant);
+  if (shape.grouping == Grouping::masked && by_tensor_maps) shape.grouping = Grouping::contiguous;
   return with_description(op, [&](const auto& constants) { return constants.to_spec(shape, target); });
 }
 

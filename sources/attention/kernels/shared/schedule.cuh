@@ -7,18 +7,15 @@
 // blocks. An item is so many units long:
 //
 //  whole      one: a piece is an item. Taken, where the kernel allows it, when no item is longer than an even share; by
-//  a
-//             team that draws its items, where that is done sooner than by the second way.
+//             a team that draws its items, where that is done sooner than by the second way.
 //  split      one for each KV block, and a fixed price. All units are cut into equal runs, one a thread block. A run
-//  covers
-//             the end of one item, some whole items and the beginning of another.
+//             covers the end of one item, some whole items and the beginning of another.
 //  invariant  one for so many KV blocks as the sequence's own length tells; a piece is a unit.
 //
 // The pieces of a cut item leave partial results in slots of the workspace. A run ends at most one cut item and begins
 // at most one, so two slots a run are enough.
 //
-// This runs once a piece, so the code is written to be small: loops stay rolled, and what is needed twice stands in one
-// loop.
+// The code is written to be small: loops stay rolled, and what is needed twice stands in one loop.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -91,6 +88,7 @@ struct ScheduleScratchOf {
   i32 each;                    // units of a run; the last run may have fewer
   i32 before[Team::kThreads];  // the units before each thread's sequences
   i32 units[kWarps];           // of each warp's sequences
+  i32 whole[kWarps];           // the same as whole items
   i32 longest[kWarps];         // of each warp's items, in KV blocks
 };
 // What a team that draws knows of all items, as they are when they are not cut: in KV blocks that rows see.
@@ -122,7 +120,7 @@ class Schedule {
     Team::sync();  // whoever still reads what was put into the scratch memory last
     // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs
     // to.
-    i32 start = at < 0 ? 0 : scratch_->before[Team::index()], longest = 0;
+    i32 start = at < 0 ? 0 : scratch_->before[Team::index()], whole = 0, longest = 0;
     WholeItems items{0, 0, 0, 0x7fffffff};
     QUERN_ROLLED for (i32 i = Team::index(); i < p.batch; i += Team::kThreads) {
       const Sequence s = sequence_at(p, i);
@@ -131,11 +129,11 @@ class Schedule {
       const i32 units = s.tiles * p.kv_heads * length;  // the caller sees to it that all of a call stay below 2^31
       // No unit is at -1. (Were that asked for here, the compiler would make two loops of this one.)
       if (at - start >= 0 && at - start < units) put(s, at, start, each, length);
-      start += units;
+      start += units, whole += s.tiles * p.kv_heads;
       longest = s.blocks > longest ? s.blocks : longest;
       if (Team::kDraws && at < 0) add_items(s, items);
     }
-    if (at < 0) sum_up(start, items, longest);
+    if (at < 0) sum_up(start, whole, items, longest);
     Team::sync();
   }
   // Whether there is a further step. An item that is to be drawn counts as one: there may be none left.
@@ -181,13 +179,9 @@ class Schedule {
     Team::sync();
   }
 
-  // Thread blocks that take whole items, a multiple of the heads of a token where there are as many.
-  QUERN_DEVICE i32 blocks_side_by_side() const {
-    return p.kv_heads <= p.parts ? quotient(p.parts, p.kv_heads) * p.kv_heads : p.parts;
-  }
   // Whether whole items, the longest of `longest` units, take hardly longer than even runs of `each`.
   QUERN_DEVICE bool are_even(i32 longest, i32 each) const {
-    const i32 rounds = quotient(p.batch * p.kv_heads + blocks_side_by_side() - 1, blocks_side_by_side());
+    const i32 rounds = quotient(p.batch * p.kv_heads + p.side_by_side - 1, p.side_by_side);
     return static_cast<i64>(rounds) * longest * 32 <= static_cast<i64>(each) * 33;
   }
 
@@ -264,12 +258,14 @@ class Schedule {
     return kMayBeInvariant ? quotient(s.blocks + each - 1, each) : 1;
   }
 
-  // From the units of each thread's sequences, and their longest item's KV blocks, to what this thread block does.
-  QUERN_DEVICE void sum_up(i32 own, WholeItems items, i32 longest) {
-    i32 units = own;
+  // From the units of each thread's sequences, as they are when they are split or as whole items, and their longest
+  // item's KV blocks, to what this thread block does.
+  QUERN_DEVICE void sum_up(i32 own, i32 own_whole, WholeItems items, i32 longest) {
+    const Mode mode = scratch_->mode;
+    i32 units = own, whole = own_whole;
     QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {  // inclusive prefix sums over the warp
-      const i32 below = shuffle_up(units, d), other = shuffle_xor(longest, d);
-      if (lane() >= d) units += below;
+      const i32 below = shuffle_up(units, d), whole_below = shuffle_up(whole, d), other = shuffle_xor(longest, d);
+      if (lane() >= d) units += below, whole += whole_below;
       longest = other > longest ? other : longest;
       if (Team::kDraws) {
         const i32 most = shuffle_xor(items.longest, d), least = shuffle_xor(items.shortest, d);
@@ -277,33 +273,37 @@ class Schedule {
                  most > items.longest ? most : items.longest, least < items.shortest ? least : items.shortest};
       }
     }
-    if (lane() == kWarp - 1) scratch_->units[Team::warp()] = units, scratch_->longest[Team::warp()] = longest;
+    if (lane() == kWarp - 1) {
+      scratch_->units[Team::warp()] = units, scratch_->whole[Team::warp()] = whole;
+      scratch_->longest[Team::warp()] = longest;
+    }
     Team::sync();
-    i32 total = 0;
+    i32 total = 0, all_whole = 0;
     QUERN_ROLLED for (int w = 0; w < Team::kThreads / kWarp; ++w) {
-      if (w == Team::warp()) scratch_->before[Team::index()] = total + units - own;
-      total += scratch_->units[w];
+      if (w == Team::warp()) units += total, whole += all_whole;
+      total += scratch_->units[w], all_whole += scratch_->whole[w];
       longest = scratch_->longest[w] > longest ? scratch_->longest[w] : longest;
     }
+    const u32 parts = static_cast<u32>(p.parts), block = static_cast<u32>(Team::block());
+    const u32 each = (static_cast<u32>(total) + parts - 1) / parts;
+    const bool is_whole =
+        mode == Mode::whole || (kMayBeWhole && mode == Mode::split &&
+                                (Team::kDraws        ? whole_is_sooner(items, each)
+                                 : Team::kSideBySide ? are_even(longest + kItemPrice, static_cast<i32>(each))
+                                                     : static_cast<u32>(longest) <= each));
+    const u32 all = static_cast<u32>(is_whole ? all_whole : total);
+    scratch_->before[Team::index()] = is_whole ? whole - own_whole : units - own;
     if (Team::index() != 0) return;
     scratch_->piece.begin = scratch_->piece.end = 0;
     scratch_->piece.count = 0;
-    const u32 all = static_cast<u32>(total), parts = static_cast<u32>(p.parts), block = static_cast<u32>(Team::block());
     u32 at = block, end = all;
-    if (scratch_->mode == Mode::split) {
-      const u32 each = (all + parts - 1) / parts;
-      const bool whole = Team::kDraws        ? whole_is_sooner(items, each)
-                         : Team::kSideBySide ? are_even(longest + kItemPrice, static_cast<i32>(each))
-                                             : static_cast<u32>(longest) <= each;
-      if (kMayBeWhole && whole) {
-        scratch_->mode = Mode::whole;  // to be counted again
-        return;
-      }
+    if (is_whole) {
+      scratch_->mode = Mode::whole;
+      if (Team::kSideBySide && block >= static_cast<u32>(p.side_by_side)) at = all;
+    } else if (mode == Mode::split) {
       scratch_->each = static_cast<i32>(each);
       at = (block < parts ? block : parts) * each;
       end = at + each < all ? at + each : all;
-    } else if (Team::kSideBySide && block >= static_cast<u32>(blocks_side_by_side())) {
-      at = all;
     }
     scratch_->at = static_cast<i32>(at < all ? at : all);
     scratch_->end = static_cast<i32>(end);
@@ -391,7 +391,7 @@ class Schedule {
 
   QUERN_DEVICE i32 next_item(i32 at) const {
     return Team::kDraws && scratch_->mode == Mode::whole ? kToBeDrawn
-           : Team::kSideBySide                           ? at + blocks_side_by_side()
+           : Team::kSideBySide                           ? at + p.side_by_side
                                                          : at + Team::blocks();
   }
 

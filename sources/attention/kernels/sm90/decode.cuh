@@ -6,6 +6,13 @@
 
 namespace q {
 
+// Results that are in shared memory and have not been joined yet, as a reader knows of them.
+struct Left {
+  bool any = false;
+  i32 buffer = 0;  // the next one to be written; those before it, in turn, have been joined by all
+  u32 phase = 0;
+};
+
 // One warp that multiplies.
 struct StreamReader {
   const AttentionParams& p;
@@ -60,9 +67,11 @@ struct StreamReader {
   }
 
   // The readers' results, kJoinedRows rows at a time through shared memory, to `out` or to the piece's slot; whoever
-  // comes last joins the item's slots.
-  QUERN_DEVICE void write_results(const Sequence& s, const Piece& piece, RowSoftmax& softmax,
-                                  Accumulator (&o)[kPairsV]) const {
+  // comes last joins the item's slots. Few rows of a whole item are left there until all readers have come, which is
+  // asked for when the next piece is done: so nobody waits for others. `stage` is the piece's task; is_last: there is
+  // no next piece.
+  QUERN_DEVICE void write_results(const Sequence& s, const Piece& piece, RowSoftmax& softmax, Accumulator (&o)[kPairsV],
+                                  i32 stage, bool is_last, Left& left) const {
     if constexpr (kTokenScales) {
       QUERN_UNROLL for (int m = 0; m < kPairsV; ++m) {
         QUERN_UNROLL for (int i = 0; i < 8; ++i) o[m].x[i] *= softmax.values;
@@ -70,37 +79,70 @@ struct StreamReader {
     }
     QUERN_UNROLL for (int h = 0; h < 2; ++h) softmax.sum[h] = reduce_row_sum(softmax.sum[h]), softmax.max[h] -= kLift;
     f32* const slot = piece.count > 1 ? slot_at(p, piece, piece.index) : nullptr;
-    f32* const own = results + warp() * kJoinedFloats;
-    const i32 left = s.q_len * kGroup - piece.tile * kRows, rows = left < kRows ? left : kRows;
-    QUERN_ROLLED for (i32 first = 0; first < rows; first += kJoinedRows) {
-      if (row_of(lane(), 0) / kJoinedRows == first % 8 / kJoinedRows) {
-        if (first < 8) {
-          stage_row<0>(softmax, o, own);
-        } else {
-          stage_row<1>(softmax, o, own);
+    const i32 of_tile = s.q_len * kGroup - piece.tile * kRows, rows = of_tile < kRows ? of_tile : kRows;
+    const bool leave = kResultBuffers == 2 && rows <= kJoinedRows && !slot && !is_last;
+    QUERN_ROLLED for (i32 first = left.any ? -1 : 0;;) {
+      if (first >= 0) {
+        f32* const own = results + (left.buffer * kPipes * kReaders + warp()) * kJoinedFloats;
+        if (row_of(lane(), 0) / kJoinedRows == first % 8 / kJoinedRows) {
+          if (first < 8) {
+            stage_row<0>(softmax, o, own);
+          } else {
+            stage_row<1>(softmax, o, own);
+          }
         }
+        if (kResultBuffers == 2) left.buffer ^= 1;
+        if (leave) {
+          sync_warp();
+          if (elect_one()) mbarrier_arrive(shared->left);
+          break;
+        }
+        Readers::sync();
+      } else {
+        mbarrier_wait(shared->left, left.phase);
+        left.phase ^= 1;
       }
-      Readers::sync();
-      const Parts parts{results, results + kJoinedFloats, kJoinedFloats, kPipes * kReaders, kJoinedRows};
-      join<4, 4, Readers, kJoinedRows>(p, s, piece, parts, slot, first);
-      Readers::sync();
+      const bool is_earlier = first < 0;
+      const i32 of = is_earlier ? (stage + kTasks - 1) % kTasks : stage;
+      const f32* const all =
+          results + (kResultBuffers == 2 ? (left.buffer ^ 1) * kPipes * kReaders : 0) * kJoinedFloats;
+      const Parts parts{all, all + kJoinedFloats, kJoinedFloats, kPipes * kReaders, kJoinedRows};
+      Sequence of_sequence = s;
+      Piece of_piece = piece;
+      if (is_earlier) of_sequence = shared->tasks[of].sequence, of_piece = shared->tasks[of].piece;
+      join<4, 4, Readers, kJoinedRows>(p, of_sequence, of_piece, parts, is_earlier ? nullptr : slot,
+                                       is_earlier ? 0 : first);
+      if (kResultBuffers == 1) Readers::sync();
+      if (is_earlier) release(of);
+      first = is_earlier ? 0 : first + kJoinedRows;
+      if (first >= rows) break;
     }
-    if (!slot || !arrived_last<Readers>(p, piece, &shared->flag)) return;
-    const Parts slots{slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats,
-                      piece.count, p.slot_rows};
-    join<4, 4, Readers>(p, s, piece, slots, nullptr);
+    left.any = leave;
+    if (leave) return;
+    if (slot && arrived_last<Readers>(p, piece, &shared->flag)) {
+      const Parts slots{slot_at(p, piece, 0), slot_at(p, piece, 1), static_cast<i64>(piece.slot_step) * p.slot_floats,
+                        piece.count, p.slot_rows};
+      join<4, 4, Readers>(p, s, piece, slots, nullptr);
+    }
+    release(stage);
+  }
+  QUERN_DEVICE void release(i32 stage) const {
+    sync_warp();
+    if (elect_one()) mbarrier_arrive(shared->task.empty[stage]);
   }
 
   QUERN_DEVICE void run(int turn) const {
-    const SharedArray<Mbarrier> told_full(shared->task.full), told_empty(shared->task.empty);
+    const SharedArray<Mbarrier> told_full(shared->task.full);
     PipelineState<kTasks> told;
     PipelineState<kStages> state;
     state.stage = turn;
     i32 before = 0;  // blocks of keys of earlier pieces
+    Left left;
+    await(told_full, told);
     QUERN_ROLLED for (;;) {
-      await(told_full, told);
-      const Sequence s = shared->tasks[told.stage].sequence;
-      const Piece piece = shared->tasks[told.stage].piece;
+      const i32 stage = told.stage;
+      const Sequence s = shared->tasks[stage].sequence;
+      const Piece piece = shared->tasks[stage].piece;
       if (piece.count == 0) break;
       Queries q;
       f32 factor = p.scale;
@@ -120,10 +162,9 @@ struct StreamReader {
         state.template advance<kReaders>();
       }
       before += piece.end - piece.begin;
-      write_results(s, piece, softmax, o);
-      sync_warp();
-      if (elect_one()) mbarrier_arrive(told_empty, told.stage);
       told.next();
+      await(told_full, told);
+      write_results(s, piece, softmax, o, stage, shared->tasks[told.stage].piece.count == 0, left);
     }
   }
 };

@@ -16,16 +16,29 @@ struct PipeCopies {
   Cache cache;
   Range keys;  // that the tile sees
   i32 origin;  // the key of block 0
+  i32 begin, end, sequence, head;
   u32 page, next;
 
-  QUERN_DEVICE void look_up(i32 block, i32 end) {
+  QUERN_DEVICE explicit PipeCopies(const AttentionParams& params) : p(params), begin(0), end(0) {}
+
+  // The first of the piece's pages are looked up.
+  QUERN_DEVICE void take(const Sequence& s, const Piece& piece, int pipe) {
+    sequence = s.index, head = piece.head, begin = piece.begin, end = piece.end;
+    if (begin >= end) return;
+    cache = cache_of(p, sequence, head);
+    keys = tile_range(p, s, piece.tile * kRows, kRows).any;
+    origin = s.first + pipe * kPipeKeys;
+    look_up(begin);
+  }
+
+  QUERN_DEVICE void look_up(i32 block) {
 #if PAGED
     const i32 key = origin + (kOnePage ? block + lane() : block) * kBlock + (kOnePage ? 0 : lane() & 15);
     const bool needed = kOnePage ? block + lane() < end && key < keys.last && key + kPipeKeys > keys.first
                                  : block < end && key >= keys.first && key < keys.last;
     next = needed ? static_cast<u32>(cache.pages[page_of(p, key)]) : 0;
 #else
-    (void)block, (void)end;
+    (void)block;
 #endif
   }
 
@@ -56,26 +69,27 @@ struct PipeCopies {
   }
 
   // The scale of a lane's own key or value: lanes 0 to 15 take the keys', 16 to 31 the values'.
-  QUERN_DEVICE void copy_scales(const Sequence& s, i32 head, u8* to, i32 key, u32 block_page) const {
+  QUERN_DEVICE void copy_scales(u8* to, i32 key, u32 block_page) const {
     const int row = lane() & 15;
     const bool values = lane() >= 16;
-    const i64 slot = PAGED ? static_cast<i64>(slot_of(p, key + row)) : static_cast<i64>(p.cu_kv[s.index] + key + row);
+    const i64 slot = PAGED ? static_cast<i64>(slot_of(p, key + row)) : static_cast<i64>(p.cu_kv[sequence] + key + row);
     const f32* from = values ? p.v_scale + head * p.v_scale_stride_head + slot * p.v_scale_stride_token
                              : p.k_scale + head * p.k_scale_stride_head + slot * p.k_scale_stride_token;
     if (PAGED) from += static_cast<i64>(block_page) * (values ? p.v_scale_stride_page : p.k_scale_stride_page);
     copy_async_4(to + lane() * 4, from, takes(keys, key, row));
   }
 
-  QUERN_DEVICE void run(const Sequence& s, const Piece& piece, u8* stages, const SharedArray<Mbarrier>& full,
-                        const SharedArray<Mbarrier>& empty, PipelineState<kStages>& state) {
-    const i32 begin = piece.begin, end = piece.end, head = piece.head;
-    look_up(begin, end);
+  // `look_ahead` is called once, when the stages are full.
+  template <class LookAhead>
+  QUERN_DEVICE void run(u8* stages, const SharedArray<Mbarrier>& full, const SharedArray<Mbarrier>& empty,
+                        PipelineState<kStages>& state, const LookAhead& look_ahead) {
+    const i32 ahead_at = end - begin < kStages ? end - 1 : begin + kStages - 1;
     QUERN_ROLLED for (i32 block = begin; block < end; ++block) {
       u32 block_page = 0;
       const i32 at = (block - begin) & (kOnePage ? kWarp - 1 : 0);
       if (at == 0) {
         page = next;
-        look_up(block + (kOnePage ? kWarp : 1), end);
+        look_up(block + (kOnePage ? kWarp : 1));
       }
       block_page = kOnePage ? shuffle(page, at) : page;
       const i32 key = origin + block * kBlock;
@@ -83,9 +97,10 @@ struct PipeCopies {
       acquire(empty, state);
       copy_rows<kDimK>(to, cache.k, p.k_page_bytes, p.k_token_bytes, key, block_page);
       copy_rows<kDimV>(to + kPipeKeys * kRowBytesK, cache.v, p.v_page_bytes, p.v_token_bytes, key, block_page);
-      if constexpr (kTokenScales) copy_scales(s, head, to + kPipeKeys * (kRowBytesK + kRowBytesV), key, block_page);
+      if constexpr (kTokenScales) copy_scales(to + kPipeKeys * (kRowBytesK + kRowBytesV), key, block_page);
       copy_async_arrive(full, state.stage);
       state.next();
+      if (block == ahead_at) look_ahead();
     }
   }
 };
@@ -109,20 +124,22 @@ QUERN_DEVICE void copy_pieces(const AttentionParams& p, Shared* shared, u8* memo
     mbarrier_arrive(SharedArray<Mbarrier>(shared->task.full), told.stage);
     told.next();
   };
-  // The first piece is found while others make the barriers.
-  QUERN_ROLLED do schedule.next();
-  while (piece.begin >= piece.end && schedule.more());
+  // The first piece is found while others make the barriers, each further one while the one before is copied.
+  PipeCopies upcoming(p);
+  const auto find = [&] {
+    QUERN_ROLLED do schedule.next();
+    while (piece.begin >= piece.end && schedule.more());
+    upcoming.take(s, piece, pipe);
+  };
+  find();
   meet_named(kStartBarrier, THREADS);
-  QUERN_ROLLED for (;; schedule.next()) {
-    if (piece.begin >= piece.end) {
-      if (schedule.more()) continue;
-      break;
-    }
+  QUERN_ROLLED while (upcoming.begin < upcoming.end) {
     tell(true);
-    const TileRange seen = tile_range(p, s, piece.tile * kRows, kRows);
-    PipeCopies{p, cache_of(p, s.index, piece.head), seen.any, s.first + pipe * kPipeKeys, 0, 0}.run(s, piece, stages,
-                                                                                                    full, empty, state);
-    if (!schedule.more()) break;
+    PipeCopies copies = upcoming;
+    upcoming.end = upcoming.begin;
+    copies.run(stages, full, empty, state, [&] {
+      if (schedule.more()) find();
+    });
   }
   tell(false);
 }

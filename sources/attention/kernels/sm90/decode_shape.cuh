@@ -84,11 +84,13 @@ struct Task {
   Sequence sequence;
   Piece piece;
 };
-inline constexpr int kTasks = 2;
+// The piece at hand, the one whose results have yet to be joined, and those that are copied ahead.
+inline constexpr int kTasks = 4;
 
 struct Shared {
   PipelineBarriers<kStages> pipes[kPipes];
   PipelineBarriers<kTasks> task;
+  Mbarrier left;  // results are in shared memory
   Task tasks[kTasks];
   ScheduleScratchOf<Copiers> schedule;
   i32 flag;
@@ -100,7 +102,13 @@ struct Shared {
       mbarrier_init(pipes[i / kStages].full[i % kStages], kWarp);
       mbarrier_init(pipes[i / kStages].empty[i % kStages], 1);
     }
-    if (Readers::index() == 0) task.init(1, kPipes * kReaders);
+    // By another warp.
+    const int i = Readers::index() - kPipes * kWarp;
+    if (i >= 0 && i < kTasks) {
+      mbarrier_init(task.full[i], 1);
+      mbarrier_init(task.empty[i], kPipes * kReaders);
+    }
+    if (i == kTasks) mbarrier_init(left, kPipes * kReaders);
     fence_mbarrier_init();
   }
 };
@@ -109,6 +117,7 @@ static_assert(sizeof(Shared) <= kStreamStaticBytes);
 // Dynamic shared memory: the pipes' stages, then the readers' results.
 QUERN_DEVICE u8* stages_of(u8* memory, int pipe) { return memory + pipe * kStages * kStageBytes; }
 inline constexpr int kJoinedFloats = slot_size(kJoinedRows, kDimV);
+inline constexpr int kResultBuffers = stream_result_buffers(kDimK, kDimV, kStages, kCacheBytes, kTokenScales);
 QUERN_DEVICE f32* results_at(u8* memory) { return reinterpret_cast<f32*>(memory + kPipes * kStages * kStageBytes); }
 
 }  // namespace q

@@ -1,4 +1,4 @@
-// The warp that brings keys and values into shared memory.
+// The warps that bring keys and values into shared memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,8 @@
 
 namespace q {
 
-// Keys and values, by one warp: each lane copies a span of the keys that share a page.
+// Keys, values, or both, by one warp: each lane copies a span of the keys that share a page. They are issued one after
+// the other, each in some 40 clocks.
 struct KeyCopies {
   const AttentionParams& p;
   const TensorMap& map_k;
@@ -37,6 +38,7 @@ struct KeyCopies {
     state.next();
   }
 
+  template <bool kKeys, bool kValues>
   QUERN_DEVICE void run(Shared* shared, const Tiles& tiles) const {
     Told told(shared);
     const SharedArray<Mbarrier> full_k(shared->keys.full), empty_k(shared->keys.empty);
@@ -49,19 +51,19 @@ struct KeyCopies {
       const Places places(p, task.sequence.index, task.sequence.kv_len);
       Place at{}, before{};
       const i32 draw_at = end - 1 < begin + kDrawAhead ? end - 1 : begin + kDrawAhead;
-      if (begin >= end && elect_one()) mbarrier_arrive(shared->nearly_copied);
+      if (kKeys && begin >= end && elect_one()) mbarrier_arrive(shared->nearly_copied);
       if (begin < end) at = place(task, places, end - 1);
       // A block's keys, then the values of the one before, in the order in which they are multiplied.
       QUERN_ROLLED for (i32 block = end - 1; block >= begin; --block) {
         Place next{};
-        if (block == draw_at && elect_one()) mbarrier_arrive(shared->nearly_copied);
+        if (kKeys && block == draw_at && elect_one()) mbarrier_arrive(shared->nearly_copied);
         if (block > begin) next = place(task, places, block - 1);
-        copy<kSpansK>(map_k, tiles.keys, full_k, empty_k, of_k, at, head);
-        if (block < end - 1) copy<kSpansV>(map_v, tiles.values, full_v, empty_v, of_v, before, head);
+        if (kKeys) copy<kSpansK>(map_k, tiles.keys, full_k, empty_k, of_k, at, head);
+        if (kValues && block < end - 1) copy<kSpansV>(map_v, tiles.values, full_v, empty_v, of_v, before, head);
         before = at;
         at = next;
       }
-      if (begin < end) copy<kSpansV>(map_v, tiles.values, full_v, empty_v, of_v, before, head);
+      if (kValues && begin < end) copy<kSpansV>(map_v, tiles.values, full_v, empty_v, of_v, before, head);
       told.done();
     }
   }

@@ -4,6 +4,7 @@
 
 #include "attention/kernels/shared/combine.cuh"
 #include "attention/kernels/sm90/room.cuh"
+#include "common/registers/warpgroup_sums.cuh"
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/pipeline.cuh"
 #include "common/sm90/wgmma.cuh"

@@ -10,7 +10,7 @@
 
 namespace q {
 
-using Sums = f32[kDimV / 2];
+using Sums = WarpgroupSums<0, kDimV / 2>;
 
 struct Consumer {
   const AttentionParams& p;
@@ -29,23 +29,30 @@ struct Consumer {
         keys(Operand::of<Major::k, kBlock>(t.keys)),
         values(kEights ? Operand::of<Major::k, kDimV>(t.turned) : Operand::of<Major::mn, kBlock>(t.values)) {}
 
+  // A step of 32 bytes of the dims, of which a span has four.
+  QUERN_DEVICE u64 query_step(i32 tile, int k) const {
+    return queries.at<Major::k, kRows>(tile * kQueryBytes + k / 4 * kRows * kSpanBytes + k % 4 * 32);
+  }
+  QUERN_DEVICE u64 key_step(i32 stage, int k) const {
+    return keys.at<Major::k, kBlock>(stage * kKeyBytes + k / 4 * kBlock * kSpanBytes + k % 4 * 32);
+  }
   QUERN_DEVICE void multiply_keys(Scores& x, i32 tile, i32 stage) const {
-    QUERN_UNROLL for (int k = 0; k < kProductsK; ++k) {
-      const int in_span = k % 4 * 32, span = k / 4;
-      const u64 a = queries.at<Major::k, kRows>(tile * kQueryBytes + span * kRows * kSpanBytes + in_span);
-      const u64 b = keys.at<Major::k, kBlock>(stage * kKeyBytes + span * kBlock * kSpanBytes + in_span);
-      wgmma<QueryElement, CacheElement>(x, a, b, k > 0);
+    constexpr int kWhole = kProductsK / 4 * 4;
+    QUERN_UNROLL for (int k = 0; k < kWhole; k += 4) {
+      wgmma_four<32, 32, QueryElement, CacheElement>(x, query_step(tile, k), key_step(stage, k), k > 0);
+    }
+    QUERN_UNROLL for (int k = kWhole; k < kProductsK; ++k) {
+      wgmma<QueryElement, CacheElement>(x, query_step(tile, k), key_step(stage, k), k > 0);
     }
     wgmma_commit();
   }
   QUERN_DEVICE void multiply_values(Sums& o, const u32 (&weights)[kProductsV][4], i32 stage) const {
-    QUERN_UNROLL for (int k = 0; k < kProductsV; ++k) {
-      if constexpr (kEights) {
-        wgmma<Weight, CacheElement>(o, weights[k], values.at<Major::k, kDimV>(stage * kTurnedBytes + k * 32), true);
-      } else {
-        const u64 b = values.at<Major::mn, kBlock>(stage * kValueBytes + k * 16 * kSpanBytes);
-        wgmma<Weight, CacheElement, Major::k, Major::mn>(o, weights[k], b, true);
-      }
+    if constexpr (kEights) {
+      const u64 turned = values.at<Major::k, kDimV>(stage * kTurnedBytes);
+      o.template multiply_steps<Weight, CacheElement, Major::k, 32>(weights, turned);
+    } else {
+      const u64 rows = values.at<Major::mn, kBlock>(stage * kValueBytes);
+      o.template multiply_steps<Weight, CacheElement, Major::mn, 16 * kSpanBytes>(weights, rows);
     }
     wgmma_commit();
   }
@@ -76,7 +83,7 @@ struct Consumer {
 
   // Item after item. With two tiles of queries the next item's first scores are under way beside the last product of
   // weights and values, so that nothing waits for results to be written.
-  QUERN_DEVICE void run() const {
+  QUERN_DEVICE void run(Sums& o) const {
     Told told(shared);
     const SharedArray<Mbarrier> full_q(shared->queries.full), empty_q(shared->queries.empty);
     const SharedArray<Mbarrier> full_k(shared->keys.full), empty_k(shared->keys.empty);
@@ -88,7 +95,6 @@ struct Consumer {
     PipelineState<kStagesV> of_v;
     if (group == kConsumers - 1) hand_over();
     Scores x;
-    Sums o;
     bool under_way = false;  // the scores of the item's first block are in x
     QUERN_ROLLED for (;;) {
       const Task& task = told.next();
@@ -99,7 +105,7 @@ struct Consumer {
       const TileRange seen = tile_range(p, s, first_row, 64);
       const Rows rows(p, s, task.piece.head, first_row + accumulator_row(thread, 0));
       RowSoftmax softmax;
-      QUERN_UNROLL for (int i = 0; i < kDimV / 2; ++i) o[i] = 0.0f;
+      o.clear();
       const bool any = begin < end;
       if (any && !under_way) {
         await(full_q, of_q);
@@ -133,10 +139,10 @@ struct Consumer {
             changed = weigh_scores(p, rows, x, softmax, rescale);
           }
           settle((softmax.sum[0][0] + softmax.sum[0][1]) + (softmax.sum[1][0] + softmax.sum[1][1]));
-          wgmma_wait<0>(o);
+          wgmma_wait<0>();
           if (block < end - 1) release(empty_v, of_v);
           if constexpr (!kTwoWeights) {
-            if (ballot(changed)) scale_rows(o, rescale);
+            if (ballot(changed)) o.scale_rows(rescale);
             to_operand<Weight>(x, own);
           }
           const bool last = block == begin;
@@ -156,7 +162,7 @@ struct Consumer {
           // Where no item follows these are scores of whatever lies there, which nobody looks at.
           multiply_keys(x, of_q.stage, of_k.stage);
           if constexpr (kTwoWeights) {
-            if (ballot(changed)) scale_rows(o, rescale);
+            if (ballot(changed)) o.scale_rows(rescale);
           }
           await(full_v, of_v);
           wgmma_fence();
@@ -178,7 +184,7 @@ struct Consumer {
           wgmma_fence();
           multiply_values(o, weights, of_v.stage);
         }
-        wgmma_wait<0>(o);
+        wgmma_wait<0>();
         if (under_way) release(empty_k, of_k);
         release(empty_v, of_v);
       }
@@ -196,6 +202,7 @@ QUERN_KERNEL(quern_attention_sm90, THREADS, 1, QUERN_PARAM q::AttentionParams p,
   using namespace q;
   QUERN_SHARED(Shared, shared, 1);
   const Tiles tiles = tiles_at(tile_shared());
+  Sums sums;  // of consumers
   launch_next_grid();
   if (warp() == 0 && elect_one()) {
     prefetch_tensor_map(map_k);
@@ -207,8 +214,10 @@ QUERN_KERNEL(quern_attention_sm90, THREADS, 1, QUERN_PARAM q::AttentionParams p,
   if (shuffle(thread_index() / kGroupThreads, 0) == kConsumers) {
     registers_shrink<kProducerRegisters>();
     const int w = shuffle(warp() % 4, 0);
-    if (w == kCopyWarp) {
-      KeyCopies(p, map_k, map_v).run(shared, tiles);
+    if (w == 0) {
+      KeyCopies(p, map_k, map_v).run<true, kCopyWarps == 1>(shared, tiles);
+    } else if (kCopyWarps == 2 && w == 1) {
+      KeyCopies(p, map_k, map_v).run<false, true>(shared, tiles);
     } else if (w == kScheduleWarp) {
       tell_tasks(p, shared);
     } else {
@@ -220,6 +229,6 @@ QUERN_KERNEL(quern_attention_sm90, THREADS, 1, QUERN_PARAM q::AttentionParams p,
     turn_values(shared, tiles);
   } else {
     registers_grow<kConsumerRegisters>();
-    Consumer(p, shared, tiles).run();
+    Consumer(p, shared, tiles).run(sums);
   }
 }

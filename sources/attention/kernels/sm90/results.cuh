@@ -67,10 +67,11 @@ QUERN_DEVICE void join_last(const AttentionParams& p, const Sequence& s, const P
   join<8, kAtOnce, Consumers>(p, s, piece, slots, nullptr);
 }
 
-template <int count>
+template <class Sums>
 QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, const Piece& piece, const Rows& rows,
-                                int thread, RowSoftmax softmax, const f32 (&o)[count], i32* scratch) {
-  f32 sum[2];
+                                int thread, RowSoftmax softmax, const Sums& sums, i32* scratch) {
+  f32 sum[2], o[Sums::kElements];
+  sums.read_all(o);
   QUERN_UNROLL for (int h = 0; h < 2; ++h) softmax.max[h] -= kLift;
   QUERN_UNROLL for (int h = 0; h < 2; ++h) sum[h] = quad_sum(softmax.sum[h][0] + softmax.sum[h][1]);
   f32* const slot = piece.count == 1 ? nullptr : slot_at(p, piece, piece.index);

@@ -44,10 +44,20 @@ QUERN_SHARED_CODE constexpr i32 stream_stages(i32 dim_k, i32 dim_v, i32 cache_by
   const i32 stages = (96 << 10) / (kPipes * stream_stage_bytes(dim_k, dim_v, cache_bytes, false));
   return stages < 4 ? 4 : stages > 12 ? 12 : stages / kReaders * kReaders;
 }
+// Results of all warps; twice where there is room, so that those of a piece are written while others are joined.
+QUERN_SHARED_CODE constexpr i32 stream_buffer_bytes(i32 dim_v) {
+  return kPipes * kReaders * slot_size(kJoinedRows, dim_v) * 4;
+}
+QUERN_SHARED_CODE constexpr i32 stream_result_buffers(i32 dim_k, i32 dim_v, i32 stages, i32 cache_bytes,
+                                                      bool token_scales) {
+  constexpr i32 kShared = 227 << 10;  // what a block of threads has on Hopper
+  const i32 loop = kPipes * stages * stream_stage_bytes(dim_k, dim_v, cache_bytes, token_scales);
+  return loop + 2 * stream_buffer_bytes(dim_v) + kStreamStaticBytes <= kShared ? 2 : 1;
+}
 QUERN_SHARED_CODE constexpr i32 stream_shared_bytes(i32 dim_k, i32 dim_v, i32 stages, i32 cache_bytes,
                                                     bool token_scales) {
   return kPipes * stages * stream_stage_bytes(dim_k, dim_v, cache_bytes, token_scales) +
-         kPipes * kReaders * slot_size(kJoinedRows, dim_v) * 4;
+         stream_result_buffers(dim_k, dim_v, stages, cache_bytes, token_scales) * stream_buffer_bytes(dim_v);
 }
 // A lane reads the keys of a product as 16 bytes of every 64. Values of 8 bits it reads as 16 bytes of every 128, and
 // as 8 of what is left.

@@ -2,7 +2,8 @@
 // shared memory.
 //
 // The first CONSUMERS warpgroups multiply, 64 rows of a tile each. Of the last one a warp copies keys and values by
-// tensor map, two warps copy queries, and one finds out what the block works on next and tells the others. Where
+// tensor map, or where pages are small one keys and one values; the next copy queries, and one finds out what the block
+// works on next and tells the others. Where
 // products are of 8 bits a further warpgroup turns values: as the second operand they must lie with their keys side by
 // side.
 // SPDX-License-Identifier: Apache-2.0
@@ -23,7 +24,7 @@ static_assert(kConsumers * kConsumerRegisters + kProducerRegisters + kTurners * 
               (kConsumers + 1 + kTurners) * (65536 / THREADS / 8 * 8));
 
 // The warps of the last warpgroup.
-inline constexpr int kCopyWarp = 0, kQueryWarp = 1, kQueryWarps = 2, kScheduleWarp = 3;
+inline constexpr int kCopyWarps = COPY_WARPS, kQueryWarp = kCopyWarps, kQueryWarps = 3 - kCopyWarps, kScheduleWarp = 3;
 
 inline constexpr int kSpansV = spans_of(kDimV, kOperandBytes);
 inline constexpr int kKeyBytes = kSpansK * kBlock * kSpanBytes, kValueBytes = kSpansV * kBlock * kSpanBytes;
@@ -38,7 +39,7 @@ static_assert(!kTwoWeights || (!kEights && kQueryStages == 2));
 inline constexpr bool kTurns = kConsumers == 3;
 
 // Each warp that is told of tasks arrives once when it has read one.
-inline constexpr u32 kToldWarps = 4 * kConsumers + 1 + kQueryWarps + 4 * kTurners;
+inline constexpr u32 kToldWarps = 4 * kConsumers + kCopyWarps + kQueryWarps + 4 * kTurners;
 
 struct Shared {
   static constexpr bool kPaired = false;

@@ -15,7 +15,7 @@
 
 namespace q {
 
-using Sums = f32[kColumns / 2];
+using Sums = WarpgroupSums<0, kColumns / 2>;
 
 // The stages as a consumer reads them. Products of one stage are under way while those of the next, or of so many, are
 // issued.
@@ -119,19 +119,16 @@ struct Consumer {
   QUERN_DEVICE void multiply_values(Sums& o, const Weights& weights, i32 valid) {
     constexpr int kMost = kStageSpans * 64, kLeft = kColumns - number * kMost,
                   kCount = (kLeft < kMost ? kLeft : kMost) / 2;
-    f32(&sums)[kCount] = *reinterpret_cast<f32(*)[kCount]>(o + number * kMost / 2);
     const i32 stage = reader.next();
     if (valid < kBlock) clear_behind<div_up(kCount, 32)>(stage, valid);
     wgmma_fence();
-    QUERN_UNROLL for (int k = 0; k < kProductsV; ++k) {
-      const u64 b = values.at<Major::mn, kBlock>(stage + k * 16 * kSpanBytes);
-      wgmma<Element, Element, Major::k, Major::mn>(sums, weights[k], b, true);
-    }
+    const u64 rows = values.at<Major::mn, kBlock>(stage);
+    o.template multiply_steps<Element, Element, Major::mn, 16 * kSpanBytes, number * kMost / 2, kCount>(weights, rows);
     reader.issued(number);
     if constexpr (kLeft > kMost) {
       multiply_values<number + 1>(o, weights, valid);
     } else {
-      wgmma_wait<0>(o);
+      wgmma_wait<0>();
       reader.done(number + 1);
     }
   }
@@ -146,7 +143,7 @@ struct Consumer {
       of_sums[h] = exp2(all[h] - base), of_weights[h] = exp2(own[h] - base);
       all[h] = larger;
     }
-    if (ballot(sums_change)) scale_rows(o, of_sums);
+    if (ballot(sums_change)) o.scale_rows(of_sums);
     if (ballot(weights_change)) scale_weights(weights, of_weights);
   }
   // What was summed of weights becomes relative to what all were told of last.
@@ -160,10 +157,11 @@ struct Consumer {
 
   // The sums of weights of all sources, NaN where values have spoilt some owner's columns of a row.
   QUERN_DEVICE void sum_up(RowSoftmax& softmax, const f32 (&all)[2], const Sums& o, f32 (&sum)[2]) {
-    f32 own[2];
+    f32 own[2], values[Sums::kElements];
+    o.read_all(values);
     follow(softmax, all);
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-      own[h] = quad_sum(softmax.sum[h][0] + softmax.sum[h][1] + (is_spoilt(o, h) ? nan() : 0.0f));
+      own[h] = quad_sum(softmax.sum[h][0] + softmax.sum[h][1] + (is_spoilt(values, h) ? nan() : 0.0f));
     }
     handover.give(own);
     f32 of[kSources][2];
@@ -188,10 +186,12 @@ struct Consumer {
     const i32 column = me * kColumns;
     constexpr bool kCut = kColumns * kSources != kDimV;
     if (column < kDimV) {
+      f32 values[Sums::kElements];
+      o.read_all(values);
       if (!slot) {
-        write_out<kCut>(p, task.sequence, piece.head, rows, thread, softmax, sum, o, column);
+        write_out<kCut>(p, task.sequence, piece.head, rows, thread, softmax, sum, values, column);
       } else {
-        write_slot<kCut>(p, task.sequence, rows, piece.tile * kRows, thread, softmax, sum, o, slot, column);
+        write_slot<kCut>(p, task.sequence, rows, piece.tile * kRows, thread, softmax, sum, values, slot, column);
       }
       const bool spoilt[2] = {sum[0] != sum[0], sum[1] != sum[1]};
       mend_spoilt<kColumns>(p, task.sequence, piece, rows, spoilt, slot, column);
@@ -199,11 +199,10 @@ struct Consumer {
     if (slot) join_last<4>(p, task.sequence, piece, 2, &shared->flag);
   }
 
-  QUERN_DEVICE void run() {
+  QUERN_DEVICE void run(Sums& o) {
     Told told(shared);
     const SharedArray<Mbarrier> full_q(shared->queries.full), empty_q(shared->queries.empty);
     PipelineState<1> of_q;
-    Sums o;
     QUERN_ROLLED for (;;) {
       const Task& task = told.next();
       if (task.piece.count == 0) break;
@@ -214,7 +213,7 @@ struct Consumer {
       const Rows rows(p, s, task.piece.head, first_row + accumulator_row(thread, 0));
       RowSoftmax softmax;
       f32 all[2] = {-infinity(), -infinity()}, sum[2] = {0.0f, 0.0f};
-      QUERN_UNROLL for (int i = 0; i < kColumns / 2; ++i) o[i] = 0.0f;
+      o.clear();
       if (begin < end) {
         await(full_q, of_q);
         fence_async();  // queries came by ordinary copies
@@ -264,6 +263,7 @@ QUERN_KERNEL(quern_attention_wide_sm90, THREADS, 1, QUERN_PARAM q::AttentionPara
   using namespace q;
   QUERN_SHARED(Shared, shared, 1);
   const Tiles tiles = tiles_at(tile_shared());
+  Sums sums;  // of consumers
   launch_next_grid();
   if (warp() == 0 && elect_one()) {
     prefetch_tensor_map(map_k);
@@ -285,7 +285,7 @@ QUERN_KERNEL(quern_attention_wide_sm90, THREADS, 1, QUERN_PARAM q::AttentionPara
     sync_warp();
   } else {
     registers_grow<kConsumerRegisters>();
-    Consumer(p, shared, tiles).run();
+    Consumer(p, shared, tiles).run(sums);
   }
   sync_cluster();  // nobody writes to a block, or arrives on its barriers, that has ended
 }

@@ -83,7 +83,7 @@ QUERN_DEVICE Eight apply_formula(const GemmParams& p, const Place& at, const Eig
 
 // The scale of row `source` of a. Only for scales that are applied to whole sums, not to each k block.
 QUERN_DEVICE f32 scale_of_row(const GemmParams& p, const Work& work, i32 source) {
-  return p.scale_a[(kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group + source * p.scale_a_row];
+  return p.scale_a[work.group * p.scale_a_group + source * p.scale_a_row];
 }
 // Eight sums times the scales of their row of a and of their rows of b, the first of which is `column`.
 QUERN_DEVICE Eight scaled(const GemmParams& p, const Work& work, i32 source, i32 column, const f32* sums) {

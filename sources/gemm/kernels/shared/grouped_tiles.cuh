@@ -13,6 +13,9 @@ struct Experts {
   i32 first_tile[kMaxExperts + 1];  // in rows of tiles; the tiles of cluster multicast peers count as one
 };
 
+// Whether groups are told by offsets, and not by the number of rows of each.
+QUERN_DEVICE bool takes_offsets(const GemmParams& p) { return kGrouping == kContiguous && !p.counts; }
+
 // Computed by the first warp; all threads of the block must call it. An offset smaller than the one before counts as
 // equal to it, and rows beyond the tensor are left out, so that no row has two experts and none lies outside.
 QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts, i32 tile_rows = kTileM) {
@@ -23,7 +26,7 @@ QUERN_DEVICE void list_experts(const GemmParams& p, Experts& experts, i32 tile_r
       const i32 e = first + l;
       const bool there = e < p.groups;
       i32 begin = 0, rows = 0;
-      if constexpr (kGrouping == kContiguous) {
+      if (takes_offsets(p)) {
         const i32 from = there ? p.offsets[e] : 0, to = there ? p.offsets[e + 1] : 0;
         if (there && (to < from || (e == 0 && from < 0))) wrong |= kBadOffsets;
         if (there && (from > p.out_rows || to > p.out_rows)) wrong |= kBadCapacity;

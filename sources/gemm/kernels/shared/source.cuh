@@ -27,7 +27,11 @@ QUERN_DEVICE i32 source_column(const GemmParams& p, const Work& work, i32 line) 
 
 // The group's coordinate in a tensor map. A matrix that all groups share is the only one in its map.
 QUERN_DEVICE i32 group_of_a(const GemmParams& p, const Work& work) {
-  return kGrouping != kContiguous && (p.flags & kGroupsOfA) != 0 ? work.group : 0;
+  return (p.flags & kGroupsOfA) != 0 ? work.group : 0;
+}
+// Rows of experts that follow one another are those of one matrix.
+QUERN_DEVICE i32 group_of_out(const GemmParams& p, const Work& work) {
+  return kGrouping == kContiguous && !p.counts ? 0 : work.group;
 }
 QUERN_DEVICE i32 group_of_b(const GemmParams& p, const Work& work) {
   return (p.flags & kGroupsOfB) != 0 ? work.group : 0;

@@ -12,12 +12,12 @@
 
 namespace q {
 
-// The first copies are issued as early as possible: one producer warp initialises the mbarriers while the copying warp
-// computes the first tile. Named barriers: kMade tells the copying warp that the mbarriers are initialised, kBegun
+// The first copies are issued as early as possible: two producer warps initialise the mbarriers while the copying warp
+// computes the first tile. Named barriers: kMade tells the copying warp that they are, kBegun
 // tells the consumers. Numbers 3 to 6 are each consumer's barriers for its results and for its turn.
-inline constexpr i32 kCopyWarp = 4 * kConsumers, kBeginWarp = kCopyWarp + 3;
-inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 2 * kWarp, kBegunThreads = kThreads - kWarp;
-inline constexpr i32 kProducerRegisters = 40, kConsumerRegisters = 232;
+inline constexpr i32 kCopyWarp = 4 * kConsumers, kMapWarp = kCopyWarp + 1, kBeginWarp = kCopyWarp + 2;
+inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 3 * kWarp, kBegunThreads = kThreads - kWarp;
+inline constexpr i32 kProducerRegisters = kPromoted ? 40 : 56, kConsumerRegisters = kPromoted ? 232 : 224;
 
 // The loop of a consumer warpgroup over its tiles, or over the part that it has of one.
 QUERN_DEVICE void multiply_fitted_tiles(const GemmParams& p, FittedTiles tiles, const FittedConsumer& c,
@@ -117,21 +117,22 @@ QUERN_KERNEL(quern_gemm_fitted, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_P
   u8* shared = tile_shared();
   launch_next_grid();
   const i32 w = shuffle(warp(), 0);
-  if (w == kBeginWarp) {
+  if (w == kBeginWarp || w == kBeginWarp + 1) {
     if (elect_one()) {
-      QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) {
-        mbarrier_init(barriers[0].full[i], 1);
-        mbarrier_init(barriers[0].empty[i], static_cast<u32>(kConsumers * 4 * FittedBlock(p).shared_by()));
+      if (w == kBeginWarp) {
+        QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) mbarrier_init(barriers[0].full[i], 1);
+        mbarrier_init(barriers[0].received, 1);
+      } else {
+        const auto warps = static_cast<u32>(kConsumers * 4 * FittedBlock(p).shared_by());
+        QUERN_UNROLL for (i32 i = 0; i < kStages; ++i) mbarrier_init(barriers[0].empty[i], warps);
       }
-      mbarrier_init(barriers[0].received, 1);
       fence_mbarrier_init();
     }
     sync_warp();
     arrive_named(kMade, kMadeThreads);
-    if (elect_one()) {
-      prefetch_tensor_map(map_b);
-      prefetch_tensor_map(map_a);
-    }
+  } else if (w == kMapWarp && elect_one()) {
+    prefetch_tensor_map(map_b);
+    prefetch_tensor_map(map_a);
   }
   // Tells the other blocks of a cluster that this block's mbarriers are initialised, without waiting for theirs yet.
   // fence_mbarrier_init() orders the initialisation before this.

@@ -76,19 +76,25 @@ QUERN_DEVICE void store_slice(const GemmParams& p, const FittedWork& work, const
   constexpr i32 kAtOnce = kGroupThreads / 8;  // rows that a warpgroup stores at once
   const i32 t = thread_index() % kGroupThreads, column = work.first + c.column + t % 8 * kEight;
   if (column < work.own_first || column >= p.n) return;
-  QUERN_UNROLL for (i32 i = 0; i < kSliceRows / kAtOnce; ++i) {
-    const i32 line = i * kAtOnce + t / 8, row = work.second + first_row + line;
-    if (first_row + line >= c.fit.rows || row < work.own_second || row >= p.m) continue;
-    const u8* from = slice + line * 128 + ((t % 8 ^ line % 8) << 4);
-    Out* to = static_cast<Out*>(p.out) + work.group * p.out_group + row * p.out_row + column;
-    if (p.out_vectors != 0 && column + kEight <= p.n) {
-      store16_global(to, load16(from));
+  const bool whole = p.out_vectors != 0 && column + kEight <= p.n;
+  const i32 line = first_row + t / 8, row = work.second + line;
+  const u8* from = slice + t / 8 * 128 + ((t % 8 ^ t / 8 % 8) << 4);
+  Out* to = static_cast<Out*>(p.out) + work.group * p.out_group + row * p.out_row + column;
+  vec16 x[kSliceRows / kAtOnce];
+  QUERN_UNROLL for (i32 i = 0; i < kSliceRows / kAtOnce; ++i) x[i] = load16(from + i * kAtOnce * 128);
+  QUERN_UNROLL for (i32 i = 0; i < kSliceRows / kAtOnce; ++i, to += kAtOnce * p.out_row) {
+    const i32 later = i * kAtOnce;
+    if (line + later >= c.fit.rows || row + later < work.own_second || row + later >= p.m) continue;
+    if (whole) {
+      store16_global(to, x[i]);
     } else {
-      QUERN_ROLLED for (i32 c = 0; c < kEight && column + c < p.n; ++c) to[c] = reinterpret_cast<const Out*>(from)[c];
+      const Out* one = reinterpret_cast<const Out*>(from + later * 128);
+      QUERN_ROLLED for (i32 e = 0; e < kEight && column + e < p.n; ++e) to[e] = one[e];
     }
   }
 }
 
+// Stages and stores the results of a tile, slice by slice.
 template <i32 slice = 0>
 QUERN_DEVICE void store_slices(const GemmParams& p, const FittedWork& work, const FittedConsumer& c,
                                const f32 (&first)[2], const f32* second_scales, FittedStaging& staging) {

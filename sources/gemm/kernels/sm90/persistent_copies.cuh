@@ -114,8 +114,7 @@ QUERN_DEVICE void copy_scales(const GemmParams& p, Tiles tiles, i32 number, f32*
     const f32* of_row[kRows];
     QUERN_UNROLL for (i32 r = 0; r < kRows; ++r) {
       const i32 source = source_row(p, work, line + r * kWarp);
-      of_row[r] = p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group +
-                  (source < 0 ? 0 : source) * p.scale_a_row;
+      of_row[r] = p.scale_a + work.group * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
     }
     const f32* of_column[kColumnScales];
     const i32 last = (p.n - 1) / 128;

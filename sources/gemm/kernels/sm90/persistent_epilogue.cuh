@@ -33,10 +33,9 @@ struct ResultScales {
   f32 column[kOfThread];
 
   QUERN_DEVICE void load(const GemmParams& p, const Work& work, i32 line) {
-    const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
       const i32 source = source_row(p, work, line + 8 * h);
-      row[h] = p.scale_a[group_of_a * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row];
+      row[h] = p.scale_a[work.group * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row];
     }
     const f32* from = p.scale_b + work.group * p.scale_b_group;
     QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
@@ -216,7 +215,7 @@ QUERN_DEVICE void store_plain_slices(const GemmParams& p, const TensorMap& map_o
     if (elect_one()) {
       if (columns > 0)
         tma_store(map_out, box, CacheHint::normal, work.column + s * 64, static_cast<i32>(first_row),
-                  kGrouping == kContiguous ? 0 : work.group);
+                  group_of_out(p, work));
       tma_commit();
     }
   } else {

@@ -211,6 +211,7 @@ QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
   const DenseTiles tiles(p);
   const Beside beside(shared);
   fetch_parameters(p);
+  if (kBlockScale && w == kFirstScaleWarp) fetch_scales_of_b(p, tiles);
   wait_for_previous_grid();
   bool met = false;
   const auto meet = [&] {

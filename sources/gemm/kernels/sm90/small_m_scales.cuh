@@ -16,13 +16,27 @@ inline constexpr i32 kScaleCount = kBlockScale ? kScaleSets * kTileM : 0;
 // Where the scales of a row of a and of the tile's rows of b begin.
 QUERN_DEVICE const f32* block_scales_of_row(const GemmParams& p, const Work& work, i32 line) {
   const i32 source = source_row(p, work, line);
-  return p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group +
-         (source < 0 ? 0 : source) * p.scale_a_row;
+  return p.scale_a + work.group * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row;
 }
 QUERN_DEVICE const f32* block_scales_of_columns(const GemmParams& p, const Work& work, i32 set) {
   // The tile of the last peer may lie beyond the columns.
   const i32 column = set * (p.n / 2) + work.column;
   return p.scale_b + work.group * p.scale_b_group + (column < p.n ? column : p.n - 1) / 128 * p.scale_b_row;
+}
+
+// Asks for the block scales of b, before the previous grid has finished: they come from far away, and behind the first
+// copies of b they would come late.
+template <class Tiles>
+QUERN_DEVICE void fetch_scales_of_b(const GemmParams& p, Tiles tiles) {
+  Work work;
+  QUERN_ROLLED while (tiles.next(work)) {
+    QUERN_UNROLL for (i32 s = 0; s < kScaleSets; ++s) {
+      const f32* scales = block_scales_of_columns(p, work, s);
+      QUERN_ROLLED for (i32 k_block = work.first_k_block + lane(); k_block < work.end_k_block; k_block += kWarp) {
+        prefetch_line(scales + k_block * p.scale_b_k);
+      }
+    }
+  }
 }
 
 // The scales of some k blocks, `apart` k blocks from one another, while they are being loaded.

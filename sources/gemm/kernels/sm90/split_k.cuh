@@ -396,6 +396,7 @@ QUERN_KERNEL(quern_gemm_split_k, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
     return;
   }
   if constexpr (kBlockScale) {
+    if (w == kFirstScaleWarp) fetch_scales_of_b(p, OneTile{work});
     wait_for_previous_grid();
     copy_scales<kScaleKBlocks, kScaleWarps, kStagesOfA>(p, OneTile{work}, w - kFirstScaleWarp, beside[0].scales,
                                                         barriers.stages, meet);

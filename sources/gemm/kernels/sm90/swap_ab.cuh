@@ -112,9 +112,7 @@ QUERN_DEVICE void fetch_scales(const GemmParams& p, Tiles tiles) {
   QUERN_ROLLED while (tiles.next(work)) {
     QUERN_ROLLED for (i32 i = lane(); i < kTileM; i += kWarp) {
       const i32 source = source_row(p, work, i);
-      if (source >= 0)
-        load_volatile(p.scale_a + (kGrouping == kContiguous ? 0 : work.group) * p.scale_a_group +
-                      source * p.scale_a_row);
+      if (source >= 0) load_volatile(p.scale_a + work.group * p.scale_a_group + source * p.scale_a_row);
     }
   }
 }

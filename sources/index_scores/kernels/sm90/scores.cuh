@@ -1,10 +1,11 @@
 // Index scores on Hopper: 64 heads of 128 numbers, e4m3 or e5m2, by wgmma. A product's rows are 64 keys, its columns
 // the heads of 1, 2 or 4 queries, so that the sum over heads runs within a thread, and over its quad at the end.
 //
-// Two warpgroups multiply and sum, each while the other's products run; a warp copies queries and keys by TMA, two
-// others the keys' scales and the heads' weights. Of 8 queries at once (TOKENS) each warpgroup has 4, and both multiply
-// the same keys; else both have the same queries and take blocks of keys in turns. Blocks of threads stay for all their
-// items: the next item's queries and keys come while this one's last keys are multiplied.
+// Warpgroups multiply and sum, each while others' products run; a warp copies queries and keys by TMA, two others the
+// keys' scales and the heads' weights. Of 8 queries at once (TOKENS) four warpgroups have 2 each, and all multiply the
+// same keys: so many sums are never under way that the tensor cores have nothing to do. Else two warpgroups have the
+// same queries and take blocks of keys in turns. Blocks of threads stay for all their items: the next item's queries
+// and keys come while this one's last keys are multiplied.
 // SPDX-License-Identifier: Apache-2.0
 #include "common/sm90/accumulator.cuh"
 #include "common/sm90/pipeline.cuh"
@@ -14,19 +15,17 @@
 namespace q {
 
 using Code = CODE;  // e4m3 or e5m2
-inline constexpr i32 kGroupThreads = 128, kConsumers = 2;
 inline constexpr bool kSharedKeys = TOKENS == 8;
-inline constexpr i32 kTokens = kSharedKeys ? 4 : TOKENS;  // of a warpgroup
-inline constexpr i32 kQueryTiles = kSharedKeys ? 2 : 1;
+inline constexpr i32 kGroupThreads = 128, kConsumers = index_groups(TOKENS);
+inline constexpr i32 kTokens = kSharedKeys ? TOKENS / kConsumers : TOKENS;                        // of a warpgroup
+inline constexpr i32 kTileTokens = kSharedKeys ? 4 : TOKENS, kQueryTiles = TOKENS / kTileTokens;  // as they are copied
 inline constexpr i32 kKeys = kIndexKeys, kPageRows = PAGE_ROWS;
-inline constexpr i32 kKeyBytes = kKeys * 128, kQueryBytes = kTokens * 64 * 128;
+inline constexpr i32 kKeyBytes = kKeys * 128, kQueryBytes = kTileTokens * 64 * 128;
 inline constexpr i32 kStages = index_stages(TOKENS);
 inline constexpr i32 kHeadSums = 32;          // accumulators of a thread and query
 inline constexpr i32 kWeights = TOKENS * 64;  // of an item
 static_assert(THREADS == (kConsumers + 1) * kGroupThreads);
-// Two named barriers from this one on: that it is a warpgroup's turn to have products begin. Both at once would both
-// sum while none multiplies.
-inline constexpr int kTurn = 1;
+inline constexpr i32 kStep = kSharedKeys ? 1 : kConsumers;  // from a warpgroup's block of keys to its next one
 
 using KeyState = PipelineState<kStages>;
 using QueryState = PipelineState<2>;
@@ -127,7 +126,7 @@ QUERN_DEVICE void copy(const IndexParams& p, const TensorMap& queries, const Ten
       u8* to = m.queries + query.stage * kQueryTiles * kQueryBytes;
       mbarrier_arrive_expect(full, kQueryTiles * kQueryBytes);
       QUERN_UNROLL for (i32 tile = 0; tile < kQueryTiles; ++tile) {
-        tma_load(to + tile * kQueryBytes, queries, full, CacheHint::normal, 0, 0, work.first + tile * kTokens);
+        tma_load(to + tile * kQueryBytes, queries, full, CacheHint::normal, 0, 0, work.first + tile * kTileTokens);
       }
     }
     sync_warp();
@@ -241,12 +240,9 @@ struct Multiplier {
                              f32 (&scales)[2]) const {
     await(full, state);
     const u64 keys = matrix_descriptor(m.keys + state.stage * kKeyBytes, k_major_layout(Swizzle::bytes128));
-    meet_named(kTurn + group, kConsumers * kGroupThreads);
     wgmma_fence();
-    QUERN_UNROLL for (i32 k = 0; k < 4; ++k)
-        wgmma<Code, Code, Major::k, Major::k>(x, advanced(keys, k * 32), advanced(queries, k * 32), k > 0);
+    wgmma_four<32, 32, Code, Code>(x, keys, queries, false);
     wgmma_commit();
-    arrive_named(kTurn + (group ^ 1), kConsumers * kGroupThreads);
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) scales[h] = m.scales[state.stage * kKeys + accumulator_row(thread, h)];
     wgmma_wait<0>(x);
   }
@@ -281,7 +277,6 @@ struct Multiplier {
   QUERN_DEVICE void run() const {
     KeyState state;
     QueryState query;
-    if (group == 1) arrive_named(kTurn, kConsumers * kGroupThreads);  // the first turn is the other's
     i32 turn = 0;  // whose a block of keys is, where they are shared out
     each_item(p, [&](const Work& work, i32 end) {
       const i32 own_first = kSharedKeys ? group * kTokens : 0;
@@ -291,7 +286,7 @@ struct Multiplier {
         await(query_full, query);
         Weights weights;
         weights.load(m.weights + query.stage * kWeights + own_first * 64, thread);
-        const u8* tile = m.queries + (query.stage * kQueryTiles + (kSharedKeys ? group : 0)) * kQueryBytes;
+        const u8* tile = m.queries + query.stage * kQueryTiles * kQueryBytes + own_first * (64 * 128);
         const u64 queries = matrix_descriptor(tile, k_major_layout(Swizzle::bytes128));
         QUERN_ROLLED for (; key < end; key += kKeys, state.next(), turn ^= 1) {
           if (!kSharedKeys && turn != group) continue;
@@ -305,8 +300,6 @@ struct Multiplier {
       }
       fill_masked(p, work, key, thread_index(), kConsumers * kGroupThreads);
     });
-    // The turn that was handed over last.
-    if (group == (kSharedKeys ? 0 : turn)) meet_named(kTurn + group, kConsumers * kGroupThreads);
   }
 };
 
@@ -314,8 +307,8 @@ QUERN_DEVICE void score(const IndexParams& p, const TensorMap& queries, const Te
   const Memory m = carve(tile_shared());
   if (thread_index() == 0) {
     // Copies by TMA arrive once, and each lane of the warps that copy scales and weights.
-    m.barriers.keys.init(1 + kWarp, kSharedKeys ? 8 : 4);
-    m.barriers.queries.init(1 + kWarp, 8);
+    m.barriers.keys.init(1 + kWarp, kSharedKeys ? kConsumers * 4 : 4);
+    m.barriers.queries.init(1 + kWarp, kConsumers * 4);
     fence_mbarrier_init();
     prefetch_tensor_map(queries);
     prefetch_tensor_map(keys);
@@ -325,7 +318,7 @@ QUERN_DEVICE void score(const IndexParams& p, const TensorMap& queries, const Te
   wait_for_previous_grid();
   const i32 group = shuffle(thread_index() / kGroupThreads, 0);
   if (group == kConsumers) {
-    registers_shrink<40>();
+    registers_shrink<kSharedKeys ? 32 : 40>();  // as many as the others take
     const i32 role = shuffle(warp() % 4, 0);
     if (role == 0) {
       copy(p, queries, keys, m);
@@ -335,7 +328,7 @@ QUERN_DEVICE void score(const IndexParams& p, const TensorMap& queries, const Te
       copy_weights(p, m);
     }
   } else {
-    registers_grow<232>();
+    registers_grow<kSharedKeys ? 112 : 232>();
     Multiplier(p, m, group).run();
   }
 }

@@ -89,12 +89,13 @@ QUERN_DEVICE void copy_keys(const KeyPlaces& places, u8* stage) {
   }
 }
 
-// Eight numbers of a quantised row, from column `column` on.
+// Eight numbers of a quantised row. What their type cannot hold is its largest number: an infinity would be NaN to
+// those who weigh the key by zero.
 QUERN_DEVICE vec16 widened(const u8* raw, f32 scale) {
   vec16 v;
   QUERN_UNROLL for (int i = 0; i < 4; ++i) {
     const f32x2 two = unpack_fp8<e4m3>(*reinterpret_cast<const u16*>(raw + 2 * i));
-    v.x[i] = pack<Element>(two.x * scale, two.y * scale);
+    v.x[i] = pack_finite<Element>(two.x * scale, two.y * scale);
   }
   return v;
 }
@@ -116,7 +117,7 @@ QUERN_DEVICE void widen_keys(const MlaParams& p, const KeyPlaces& places, const 
       v = load16(raw + kRows656Rope + (column - 512) * 2);
       QUERN_UNROLL for (int x = 0; x < 4; ++x) {
         const f32x2 two = unpack<bf16>(v.x[x]);
-        v.x[x] = pack<Element>(two.x, two.y);
+        v.x[x] = pack_finite<Element>(two.x, two.y);
       }
     }
     store16(tile + row * kPitch + column, v);

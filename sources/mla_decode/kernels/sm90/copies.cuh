@@ -119,7 +119,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
 
 QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
   Tasks tasks(p, m.told().mailbox, m.chunks());
-  QUERN_ROLLED while (tasks.tell_next()) {}
+  QUERN_ROLLED while (tasks.tell_next(m.chunks())) {}
 }
 
 // A task's queries, while the products before are still being written (the first task's the warps that multiply copy

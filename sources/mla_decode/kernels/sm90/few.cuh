@@ -348,7 +348,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
   Listener listener(m.told().mailbox);
   PipelineState<kFewSlots> slot;
   QUERN_ROLLED for (;;) {
-    if (w == 0) tasks.tell_next();
+    if (w == 0) tasks.tell_next(m.chunks());
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) < 0) break;
     prefetch_queries(p, t, w);

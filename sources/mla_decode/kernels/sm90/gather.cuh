@@ -69,7 +69,7 @@ class Gatherer {
     Tasks tasks(p, m_.told().mailbox, m_.chunks());
     Listener listener(m_.told().mailbox);
     QUERN_ROLLED for (;;) {
-      if (block_ == 0 && w_ == 0) tasks.tell_next();
+      if (block_ == 0 && w_ == 0) tasks.tell_next(m_.chunks());
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) < 0) break;
       const i32 end = shuffle(t.end_key, 0);
@@ -158,14 +158,15 @@ class Gatherer {
       QUERN_UNROLL for (int x = 0; x < 4; ++x) raw.rope[i].x[x] = 0x7f7f7f7fu | 0x00800080u;
     }
   }
-  // Eight of 16 numbers of 8 bits.
+  // Eight of 16 numbers of 8 bits. What their type cannot hold is its largest number: infinities would be NaN to those
+  // who weigh the key by zero.
   QUERN_DEVICE static vec16 widened(const vec16& bytes, int half, f32 scale) {
     vec16 v;
     QUERN_UNROLL for (int x = 0; x < 2; ++x) {
       const u32 four = bytes.x[2 * half + x];
       const f32x2 low = unpack_fp8<e4m3>(static_cast<u16>(four)), high = unpack_fp8<e4m3>(static_cast<u16>(four >> 16));
-      v.x[2 * x] = pack<Element>(low.x * scale, low.y * scale);
-      v.x[2 * x + 1] = pack<Element>(high.x * scale, high.y * scale);
+      v.x[2 * x] = pack_finite<Element>(low.x * scale, low.y * scale);
+      v.x[2 * x + 1] = pack_finite<Element>(high.x * scale, high.y * scale);
     }
     return v;
   }
@@ -183,7 +184,7 @@ class Gatherer {
         if constexpr (!kIsBf16<Element>) {
           QUERN_UNROLL for (int x = 0; x < 4; ++x) {
             const f32x2 two = unpack<bf16>(v.x[x]);
-            v.x[x] = pack<Element>(two.x, two.y);
+            v.x[x] = pack_finite<Element>(two.x, two.y);
           }
         }
       } else {

@@ -56,19 +56,19 @@ struct QueryRow {
 // The pieces of this block of threads as tasks, one after the other, that one warp tells the others.
 class Tasks {
  public:
-  // `chunks` is what count_together made.
-  QUERN_DEVICE Tasks(const MlaParams& params, Mailbox& mailbox, const i32* chunks)
-      : p_(params), mailbox_(mailbox), schedule_(params, chunks), place_(0), phase_(0) {}
+  // `counted` is what count_together made.
+  QUERN_DEVICE Tasks(const MlaParams& params, Mailbox& mailbox, const i32* counted)
+      : p_(params), mailbox_(mailbox), schedule_(params, counted), place_(0), phase_(0) {}
 
   // False when there is none; of that the others are told, too. All blocks of a cluster tell the same pieces.
-  QUERN_DEVICE bool tell_next() {
+  QUERN_DEVICE bool tell_next(i32* counted) {
     Task t;
     const i32 tile = block_index(0) % p_.side_by_side;
     bool more;
     QUERN_ROLLED for (;;) {
       Sequence s;
       Piece piece;
-      more = schedule_.next(s, piece);
+      more = schedule_.next(s, piece, counted);
       t = {};
       t.rows = -1;
       if (!more) break;
