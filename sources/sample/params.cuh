@@ -98,7 +98,7 @@ struct SampleParams {
 
 // ---- Where a row lies in the shared memory of a cluster's blocks (kernels/sm90)
 inline constexpr i32 kClusterBlocks = 8;  // at most
-inline constexpr i32 kSpotBits = 9, kSpots = 1 << kSpotBits, kBinWords = (3 * kSpots + 2 + 3) / 4 * 4;
+inline constexpr i32 kSpots = 512, kBinWords = 3 * kSpots;
 inline constexpr i32 kBinWordsKept = 3 * 1024;
 inline constexpr i32 kSievedBytes = 8192;
 inline constexpr i32 kSegment = 256;  // tokens that are ranked at once
@@ -125,6 +125,7 @@ QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool k
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.
 inline constexpr i32 kCandidates = 6144;     // that a block has room for,
 inline constexpr i32 kFewCandidates = 4096;  // and where there are lists, too
+inline constexpr i32 kTableSlots = 1024;     // of the table of candidates that lists are looked through for
 struct FilterRoom {
   i32 stats, work, marks, before, values, bytes;  // candidates come first
   i32 candidates, most_named;                     // how many
@@ -134,11 +135,10 @@ QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slot
   room.candidates = slots != 0 ? kFewCandidates : kCandidates;
   room.most_named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
   room.work = room.candidates * 8;
-  // What is said of named tokens is done with before the search begins, and before chunks' weights are there.
-  // The search has bins and lists there; the choice among candidates bins and their order.
-  const i32 bins = kBinWords * 4 + 2 * kSegment * 8, order = kSpots * 4 + room.candidates * 2;
-  const i32 search = bins > order ? bins : order;
-  i32 work = search > chunks * 8 ? search : chunks * 8;
+  // One after the other: what is said of named tokens, or a table of candidates; the weights of chunks; bins.
+  const i32 bins = kBinWords * 4, table = slots != 0 ? kTableSlots * 8 : 0;
+  i32 work = bins > table ? bins : table;
+  work = work > chunks * 8 ? work : chunks * 8;
   work = work > room.most_named * 4 ? work : room.most_named * 4;
   room.stats = (room.work + work + 7) / 8 * 8;
   room.marks = (room.stats + chunks * 8 + 15) / 16 * 16;

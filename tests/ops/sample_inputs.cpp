@@ -36,6 +36,9 @@ std::vector<float> make_logits(Random& random, LogitShape shape, std::int64_t vo
       case LogitShape::staircase:
         v = 1.0 + static_cast<double>(random.below(64)) * 0x1p-20;
         break;
+      case LogitShape::heaps:  // thousands within a few of the smallest steps, and as many a little lower
+        v = 2.0 - (random.below(2) == 0 ? 0.0 : 1e-3) + static_cast<double>(random.below(40)) * 0x1p-22;
+        break;
       case LogitShape::denormal:
         v = static_cast<double>(random.below(1000)) * 0x1p-149;
         break;

@@ -9,7 +9,7 @@
 
 namespace quern::test {
 
-enum class LogitShape { normal, peaked, equal, two, staircase, denormal, huge, offset, rising, holes, one };
+enum class LogitShape { normal, peaked, equal, two, staircase, denormal, huge, offset, rising, holes, one, heaps };
 std::vector<float> make_logits(Random& random, LogitShape shape, std::int64_t vocab, Element element);
 // n values of those given.
 template <class T>

@@ -61,9 +61,9 @@ TEST(SampleKernels, DrawTheSameTokens) {
 // again. Whatever the logits, whatever is asked for.
 TEST(SampleKernels, DrawTheSameTokensWhateverTheGuess) {
   Random random("sample guesses");
-  const std::vector<LogitShape> shapes = {LogitShape::normal,    LogitShape::peaked,   LogitShape::equal,
-                                          LogitShape::two,       LogitShape::rising,   LogitShape::holes,
-                                          LogitShape::staircase, LogitShape::denormal, LogitShape::huge};
+  const std::vector<LogitShape> shapes = {
+      LogitShape::normal, LogitShape::peaked,    LogitShape::equal,    LogitShape::two,  LogitShape::rising,
+      LogitShape::holes,  LogitShape::staircase, LogitShape::denormal, LogitShape::huge, LogitShape::heaps};
   for (int round = 0; round < 3; ++round) {
     SampleInput in;
     in.vocab = 20000;
@@ -100,6 +100,7 @@ TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
     in.vocab = round % 3 == 0 ? 4000 : round % 3 == 1 ? 9003 : 20480;
     in.logprobs = false;  // their sums would not wait
     constexpr std::size_t kRows = 6;
+    const bool alike = round % 4 == 3;  // equal logits, and no lists: masks and counts alone
     for (std::size_t i = 0; i < kRows; ++i) {
       in.logits.push_back(make_logits(random, LogitShape::normal, in.vocab, Element::f32));
       std::vector<float>& x = in.logits.back();
@@ -114,10 +115,15 @@ TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
           t = random.below(3) == 0 ? static_cast<std::int32_t>(random.below(x.size())) : order[random.below(200)];
         return list;
       };
-      in.output.push_back(likely(400)), in.prompt.push_back(likely(100)), in.banned.push_back(likely(20));
-      if (random.below(2) != 0) x[static_cast<std::size_t>(order[random.below(200)])] = NAN;
+      in.output.push_back(likely(400)), in.prompt.push_back(likely(100));
+      if (!alike) in.banned.push_back(likely(20));
+      if (alike) {
+        std::fill(x.begin(), x.end(), 1.5f);
+      } else if (random.below(2) != 0) {
+        x[static_cast<std::size_t>(order[random.below(200)])] = NAN;
+      }
     }
-    in.prompt_as_mask = random.below(2) != 0, in.output_as_counts = random.below(4) == 0;
+    in.prompt_as_mask = alike || random.below(2) != 0, in.output_as_counts = alike || random.below(4) == 0;
     in.temperature = drawn(random, kRows, {0.8f, 1.5f, 0.0f}), in.top_p = drawn(random, kRows, {0.9f, 1.0f});
     in.top_k = drawn(random, kRows, {50, 10, 1, 300, 0}), in.min_p = drawn(random, kRows, {0.0f, 0.02f});
     in.repetition = drawn(random, kRows, {1.0f, 1.1f, 3.0f}), in.presence = drawn(random, kRows, {0.0f, 0.5f});

@@ -29,20 +29,16 @@ QUERN_DEVICE bool stays(u32 key, i32 index, u64 least) {
   return key > least_key || (key == least_key && ~static_cast<u32>(index) >= static_cast<u32>(least));
 }
 
-template <class F>
-QUERN_DEVICE void each_staying(const Tokens& tokens, u64 least, F f) {
+// The weight of the tokens from a place on. Compiled once; what it needs comes by value, since what is referred to
+// would have to lie in memory.
+QUERN_CALLED u64 weight_from(u64* slots, u64* scratch, Tokens tokens, Scale scale, u64 least) {
+  u64 own = 0;
   tokens.each([&](i32 tile, const u32(&k)[kGroup]) {
     QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
-      if (stays(k[i], tokens.index_of(tile, i), least)) f(k[i]);
+      if (stays(k[i], tokens.index_of(tile, i), least)) own += scale.weight_of_key(k[i]);
     }
   });
-}
-
-// The weight of the tokens from a place on.
-QUERN_DEVICE u64 weight_from(const RenormaliseRoom& room, const Tokens& tokens, const Scale& scale, u64 least) {
-  u64 own = 0;
-  each_staying(tokens, least, [&](u32 key) { own += scale.weight_of_key(key); });
-  const u64 sum = RowSlots<u64>{room.slots, room.weigh.scratch}.reduce(own, Plus{});
+  const u64 sum = RowSlots<u64>{slots, scratch}.reduce(own, Plus{});
   sync_row();
   return sum;
 }
@@ -59,14 +55,18 @@ QUERN_DEVICE u64 last_place(const RenormaliseParams& p, const RenormaliseRoom& r
     least = place > least ? place : least;
   }
   const u64 whole = least;
-  if (limits.top_k > 0 && limits.top_k < p.n) {
-    const u64 place = cut_after(room.weigh.select, tokens, static_cast<u32>(limits.top_k), p.n).least;
-    least = place > least ? place : least;
-  }
-  if (limits.top_p < 1.0f) {
-    const u64 total = weight_from(room, tokens, scale, p.joint ? whole : least);
-    const u64 wanted = share_of_weight(limits.top_p, total);
-    const u64 place = cut_by_weight(room.weigh, tokens, scale, wanted, total, p.n);
+  // By number, then by weight, which may come down to a number of equal ones.
+  WeightCut cut{Prefix{}, limits.top_k > 0 && limits.top_k < p.n ? static_cast<u32>(limits.top_k) : 0u};
+  QUERN_ROLLED for (int round = 0; round < 2; ++round) {
+    u64 place = 0;
+    if (round != 0) {
+      if (!(limits.top_p < 1.0f)) break;
+      const u64 total = weight_from(room.slots, room.weigh.scratch, tokens, scale, p.joint ? whole : least);
+      cut = cut_by_weight(room.weigh, tokens, scale, share_of_weight(limits.top_p, total), total, p.n);
+      place = static_cast<u64>(cut.prefix.key) << 32;
+    }
+    if (cut.equal != 0)
+      place = cut_after(room.weigh.select, tokens, cut.equal, p.n, cut.prefix, round != 0 ? 3 : 0).least;
     least = place > least ? place : least;
   }
   return least;
@@ -103,7 +103,7 @@ QUERN_DEVICE u32 renormalise_row(const RenormaliseParams& p, const RenormaliseRo
   // Above all that there is, where the row is to be 0.
   const u64 least = status == 0 ? last_place(p, room, tokens, scale, limits, best) : ~u64{0};
   // A sum of integers: of f32 that of many equal ones would be off by all their roundings.
-  const u64 sum = weight_from(room, tokens, scale, least);
+  const u64 sum = weight_from(room.slots, room.weigh.scratch, tokens, scale, least);
   write_staying(tokens, scale, least, sum != 0 ? rcp(static_cast<f32>(sum)) : 0.0f, out);
   return status;
 }

@@ -87,9 +87,14 @@ QUERN_DEVICE void add_up_weights(const WeighRoom& room) {
   sync_row();
 }
 
-// The fewest first tokens of a row of n that weigh `wanted`, which those do that weigh `total`: wanted > 0.
-QUERN_DEVICE u64 cut_by_weight(const WeighRoom& room, const Tokens& tokens, const Scale& scale, u64 wanted, u64 total,
-                               i32 n) {
+// The key at which the first tokens of a row of n come to weigh `wanted`, which those do that weigh `total`: wanted >
+// 0.
+struct WeightCut {
+  Prefix prefix;  // the key's
+  u32 equal;      // so many of the tokens of this key are needed; 0: all of them
+};
+QUERN_DEVICE WeightCut cut_by_weight(const WeighRoom& room, const Tokens& tokens, const Scale& scale, u64 wanted,
+                                     u64 total, i32 n) {
   Prefix prefix{};
   // All that weigh less than this together do not make up what may be missing: they need not be counted.
   const u64 least = (total - wanted) / static_cast<u64>(n);
@@ -111,14 +116,14 @@ QUERN_DEVICE u64 cut_by_weight(const WeighRoom& room, const Tokens& tokens, cons
     add_up_weights(room);
     const FoundBin<u64> found = find_from_top<kThreads, kBins / kThreads>(room.totals, wanted, room.scratch);
     sync_block();
-    if (found.bin < 0) return kLeastPlace;
+    if (found.bin < 0) return {};
     prefix.add(digit, static_cast<u32>(found.bin) << digit.shift);
     wanted -= found.above;
-    if (found.in == wanted) return static_cast<u64>(prefix.key) << 32;
+    if (found.in == wanted) return {prefix, 0};
   }
   // Equal ones weigh the same, so it is their number that counts.
   const u64 each = scale.weight_of_key(prefix.key);
-  return cut_after(room.select, tokens, static_cast<u32>((wanted + each - 1) / each), n, prefix, 3).least;
+  return {prefix, static_cast<u32>((wanted + each - 1) / each)};
 }
 
 // How much is needed to reach a share of the whole.

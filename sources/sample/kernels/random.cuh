@@ -19,6 +19,9 @@ struct Stream {
 inline constexpr u32 kWithinChunk = 0xffffffffu;
 QUERN_DEVICE u64 wide(const Philox& random) { return static_cast<u64>(random.x[1]) << 32 | random.x[0]; }
 
+// scale_to(), compiled once.
+QUERN_CALLED u64 place_on_line(u64 random, u64 total) { return scale_to(random, total); }
+
 // -log(1 - v) for v = (bits + 1/2) / 2^32: small ones to full precision, since the least of many counts.
 QUERN_DEVICE f32 exponential(u32 bits) {
   const f32 v = (static_cast<f32>(bits) + 0.5f) * 0x1p-32f;

@@ -85,8 +85,7 @@ QUERN_DEVICE u32 mistakes_of(const Room& room, const SampleParams& p, const Row&
       if (p.bias_ids[at] < 0 || p.bias_ids[at] >= p.vocab) wrong |= kIndex;
     }
     if (p.bias_offsets) {
-      wrong = block_reduce<kThreads>(wrong, [](u32 a, u32 b) { return a | b; }, reinterpret_cast<u32*>(room.scratch));
-      sync_block();
+      wrong = reduce_max(room, wrong);  // threads differ in no more than one bit
     }
   }
   return wrong;

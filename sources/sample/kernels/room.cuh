@@ -21,21 +21,41 @@ struct Room {
   u32* total;    // [1]
 };
 
+// Compiled once: 64 bits take two shuffles a step, and wherever lanes may have parted these stand twice.
+QUERN_CALLED f32 sum_of_lanes(f32 v) { return warp_sum(v); }
+QUERN_CALLED u64 warp_through(u64 v) { return warp_scan(v); }
+QUERN_CALLED u64 of_lane(u64 v, int from) { return shuffle(v, from); }
+
 enum class How : int { sum, max, min };
+QUERN_DEVICE u64 reduce_warp(u64 v, How how) {
+  return how == How::sum ? warp_total(v) : how == How::max ? warp_most(v) : ~warp_most(~v);
+}
 QUERN_CALLED u64 reduce(u64* scratch, u64 v, How how) {
-  const auto op = [how](u64 a, u64 b) { return how == How::sum ? a + b : (how == How::max) == (a > b) ? a : b; };
-  v = block_reduce<kThreads>(v, op, scratch);
-  sync_block();
+  scratch = in_shared(scratch);
+  constexpr int kWarps = kThreads / kWarp;
+  static_assert(kWarps <= kWarp);
+  const u64 nothing = how == How::min ? ~u64{0} : 0;
+  QUERN_ROLLED for (int round = 0; round < 2; ++round) {
+    v = reduce_warp(v, how);
+    if (round == 0 && lane() == 0) scratch[warp()] = v;
+    sync_block();
+    if (round == 0) v = lane() < kWarps ? scratch[lane()] : nothing;
+  }
   return v;
 }
 // The sum over the threads below this one; the sum over all is left at scratch[kThreads / kWarp]. Barriers at both ends
 // of what it does with scratch.
 QUERN_CALLED u64 sum_before(u64* scratch, u64 v) {
-  u64 total;
-  const u64 before = block_scan<kThreads>(v, scratch, &total);
-  if (thread_index() == 0) scratch[kThreads / kWarp] = total;
+  scratch = in_shared(scratch);
+  constexpr int kWarps = kThreads / kWarp;
+  const u64 through = warp_through(v);
+  if (lane() == kWarp - 1) scratch[warp()] = through;
   sync_block();
-  return before;
+  const u64 sums = warp_through(lane() < kWarps ? scratch[lane()] : u64{0});
+  const u64 before = of_lane(sums, warp() == 0 ? 0 : warp() - 1);
+  if (thread_index() == kWarps - 1) scratch[kWarps] = sums;
+  sync_block();
+  return (warp() == 0 ? u64{0} : before) + through - v;
 }
 template <class T>
 QUERN_DEVICE T reduce_sum(const Room& room, T v) {

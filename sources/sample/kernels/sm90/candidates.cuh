@@ -7,113 +7,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sample/kernels/sm90/few.cuh"
-#include "sample/kernels/sm90/named.cuh"
-#include "sample/kernels/stream.cuh"
+#include "sample/kernels/sm90/desk.cuh"
 
 namespace q {
-
-inline constexpr i32 kWarps = kThreads / kWarp;
-inline constexpr i32 kPairs = kThreads / 2;
-
-// Which tokens are worth keeping.
-struct Wanted {
-  bool none;   // no candidates
-  u32 nth;     // the bound is this one of the pairs' largest; 0: there is none
-  i32 loads;   // of each lane: so many vectors count for it
-  u32 enough;  // so many tokens from the bound on make what follows needless; 0: all of them count
-  f32 drop;    // <= 0: nor is what lies further below the largest. -inf: no bound
-};
-// What is done with a part.
-struct Plan {
-  Wanted wanted;
-  bool weigh;  // sums over chunks are asked for
-  bool late;   // edits wait: they make nothing larger, and only what reaches the bound is edited, once all are there
-  bool nans;   // it is asked for whether there is one
-  f32 scale;
-};
-// What a block has in static shared memory, at the same place in each of the cluster.
-struct Desk {
-  u64 scratch[kThreads / kWarp + 2];
-  u64 few[kSegment], weights[kSegment];
-  u64 bins[2][8], tokens[2][2];  // what has been found, in turns
-  u64 first, last;               // this block's own, which the others read
-  u64 bound;
-  u32 held;       // candidates, beyond their end, too
-  u32 listed[2];  // tokens on the list, likewise
-  u32 ends[8];    // in the first block: of the blocks' candidates, one behind the other
-  u32 nan, top;   // of all of the part's: whether there is one; the key of the largest logit
-  u32 named;      // tokens of the part
-  u32 verdict;
-  f32 max;  // the row's, from the first block
-  u64 total;
-  Plan plan;
-};
-
-// A candidate: its logit's bits above its id.
-QUERN_DEVICE u64 to_candidate(f32 x, i32 token) { return static_cast<u64>(bits_of(x)) << 32 | static_cast<u32>(token); }
-QUERN_DEVICE f32 value_of_candidate(u64 c) { return f32_of(static_cast<u32>(c >> 32)); }
-QUERN_DEVICE i32 token_of_candidate(u64 c) { return static_cast<i32>(static_cast<u32>(c)); }
-QUERN_DEVICE Place place_of_candidate(u64 c) { return place_of(value_of_candidate(c), token_of_candidate(c)); }
-
-// The block's part of the row under way, and where things lie in dynamic shared memory.
-struct Part {
-  i32 rank, blocks;   // this block among those of the cluster
-  i32 first, chunks;  // of the row's
-  i32 all;            // chunks of the row
-  i32 most;           // candidates that there is room for
-  u64* candidates;
-  u64* stats;  // [all] largest logit and sum of shares, as f32, of what no list names
-  u8* work;    // what is said of named tokens; then histogram and lists, or weights of chunks
-  Named named;
-  bool has_names;
-  Desk* desk;
-
-  QUERN_DEVICE bool names() const { return kEdits && has_names; }
-  QUERN_DEVICE Room room() const {
-    Room r{};
-    r.scratch = desk->scratch;
-    return r;
-  }
-};
-
-QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
-  Part part{};
-  part.rank = static_cast<i32>(cluster_rank()), part.blocks = static_cast<i32>(cluster_size());
-  part.all = p.chunks;
-  part.first = part.rank * p.chunks_per_block;
-  const i32 rest = p.chunks - part.first;
-  part.chunks = rest < 0 ? 0 : rest < p.chunks_per_block ? rest : p.chunks_per_block;
-  const FilterRoom room = filter_room(p.chunks, p.chunks_per_block, p.slots);
-  u8* const shared = dynamic_shared();
-  part.most = room.candidates;
-  part.candidates = reinterpret_cast<u64*>(shared);
-  part.work = shared + room.work;
-  part.stats = reinterpret_cast<u64*>(shared + room.stats);
-  part.named.marks = reinterpret_cast<u32*>(shared + room.marks);
-  part.named.before = reinterpret_cast<u16*>(shared + room.before);
-  part.named.words = reinterpret_cast<u32*>(part.work);
-  part.named.values = reinterpret_cast<f32*>(shared + room.values);
-  part.named.begin = part.first * kChunk, part.named.chunks = part.chunks;
-  part.has_names = p.slots != 0;
-  part.desk = desk;
-  return part;
-}
-
-// f(r, what block r has there) for the first `blocks` blocks, of a place that is the same for all lanes, which all
-// call.
-template <class T, class F>
-QUERN_DEVICE void each_block(i32 blocks, const T* place, F f) {
-  const T own = of_block(place, lane() < blocks ? lane() : 0);
-  QUERN_ROLLED for (i32 r = 0; r < blocks; ++r) f(r, shuffle(own, r));
-}
-QUERN_DEVICE void sync_blocks(i32 blocks) {
-  if (blocks == 1) {
-    sync_block();
-  } else {
-    sync_cluster_shared();
-  }
-}
 
 // The bound that a `share` of the row's tokens reach: which of the pairs of lanes has it, if each looks at so many
 // vectors. Fewer where the share is large, so that not all pairs reach it.
@@ -171,6 +67,13 @@ QUERN_DEVICE Place find_bound(const Part& part, const Wanted& wanted, f32 top, i
   return is_token(bound) ? bound : place_of(value_of(kDead + 1), 0x7fffffff);
 }
 
+// Whether far more pairs have a logit that reaches the bound than it was made for: many are equal.
+QUERN_DEVICE bool is_crowded(const Part& part, const Wanted& wanted, f32 from) {
+  u32 reach = 0;
+  QUERN_ROLLED for (i32 i = lane(); i < kPairs; i += kWarp) reach += value_at(part.desk->few[i]) >= from ? 1u : 0u;
+  return warp_total(reach) > wanted.nth + kPairs / 8;
+}
+
 // Edits a chunk; of the named tokens -inf stays.
 QUERN_DEVICE void edit_part_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, f32 (&x)[kEach]) {
   if constexpr (kEdits)
@@ -196,19 +99,21 @@ struct Keep {
   u32* held;
   u32 most;
   const u32* marks;  // of the chunk; null where nothing is named
-  bool late;
+  bool late, known;  // known: what is
 };
 QUERN_DEVICE Keep keep_of(const Part& part, i32 begin, bool late) {
-  const u32* const marks = part.names() ? part.named.marks + (begin - part.named.begin) / kGroup : nullptr;
-  return {part.candidates, &part.desk->held, static_cast<u32>(part.most), marks, late};
+  const bool known = part.desk->plan.named;
+  const u32* const marks = part.names() && known ? part.named.marks + (begin - part.named.begin) / kGroup : nullptr;
+  return {part.candidates, &part.desk->held, static_cast<u32>(part.most), marks, late, known};
 }
 
 // Where many tokens of a chunk are equal to the bound: the first of them are enough.
 QUERN_CALLED Gate keep_ties(Row row, Keep keep, Chunk chunk, i32 begin, Gate gate, u32 enough) {
+  keep.candidates = in_shared(keep.candidates), keep.held = in_shared(keep.held);
   QUERN_ROLLED for (i32 i = 0; i < kEach; ++i) {
     const i32 at_place = place_in_chunk(i / kVector) + i % kVector, token = begin + at_place;
     f32 x = chunk.x[i];
-    const bool later = keep.late && x >= gate.from && is_marked(keep.marks, at_place);
+    const bool later = keep.late && x >= gate.from && (!keep.known || is_marked(keep.marks, at_place));
     if (keep.late && x >= gate.from && !later) x = edit(row, token, x);
     const u64 all = ballot(x >= gate.from), counted = ballot(x >= gate.from && !later);
     const u32 number = static_cast<u32>(popcount(all));
@@ -227,15 +132,13 @@ QUERN_CALLED Gate keep_ties(Row row, Keep keep, Chunk chunk, i32 begin, Gate gat
   return gate;
 }
 
-// Keeps those of a chunk that reach the gate; `max`: this lane's largest. All lanes.
-QUERN_DEVICE void keep_chunk(const SampleParams& p, const Row& row, const Part& part, const f32 (&x)[kEach], f32 max,
-                             i32 begin, const Wanted& wanted, bool late, Gate* gate) {
-  u64 lanes = ballot(max >= gate->from);
-  if (lanes == 0) return;
-  const u32 room = static_cast<u32>(part.most);
+// Moves the gate as far as `max`, this lane's largest logit of a chunk, and what has been kept allow. Whether any lane
+// has one that reaches it. All lanes.
+QUERN_DEVICE bool reaches_gate(const Part& part, f32 max, i32 begin, const Wanted& wanted, Gate* gate) {
+  if (ballot(max >= gate->from) == 0) return false;
   if (wanted.drop > -infinity()) {
     // The bound follows the largest logit that any warp has met.
-    const f32 top = warp_max(max) + wanted.drop;
+    const f32 top = value_of(warp_max(key_of(max))) + wanted.drop;
     const Place others = load_volatile(&part.desk->bound), mine = place_of(top, 0x7fffffff);
     const u64 highest = shuffle(others, 0);
     if (mine > highest && lane() == 0) atomic_max(&part.desk->bound, mine);
@@ -244,8 +147,14 @@ QUERN_DEVICE void keep_chunk(const SampleParams& p, const Row& row, const Part& 
   }
   if (wanted.enough != 0 && !gate->strict && (gate->kept >= wanted.enough || begin > gate->ties))
     gate->strict = true, gate->from = value_of(key_of(gate->from) + 1);
+  return ballot(max >= gate->from) != 0;
+}
+// Keeps those of a chunk that reach the gate; `max`: this lane's largest. All lanes.
+QUERN_DEVICE void keep_chunk(const Row& row, const Part& part, const f32 (&x)[kEach], f32 max, i32 begin,
+                             const Wanted& wanted, bool late, Gate* gate) {
+  const u32 room = static_cast<u32>(part.most);
   const f32 from = gate->from;
-  lanes = ballot(max >= from);
+  const u64 lanes = ballot(max >= from);
   if (popcount(lanes) <= 4) {
     if (!late) gate->kept += static_cast<u32>(popcount(lanes));
     if (!(max >= from)) return;
@@ -288,6 +197,7 @@ QUERN_DEVICE void keep_chunk(const SampleParams& p, const Row& row, const Part& 
 // What is banned is passed over.
 QUERN_CALLED f32 weigh_odd_chunk(Named named, Chunk chunk, i32 local, f32 max, f32 scale, bool weigh, bool* nan) {
   if constexpr (kEdits) {
+    named = named.there();
     QUERN_ROLLED for (i32 i = 0; i < kEach; ++i) {
       const i32 at = local + place_in_chunk(i / kVector) + i % kVector;
       if (chunk.x[i] == chunk.x[i] || !named.marks || (named.bits_at(at) & 1) == 0) continue;
@@ -311,8 +221,10 @@ QUERN_DEVICE void ask_for_chunk(const SampleParams& p, const Row& row, i32 first
 // chunks, and takes the first of them twice: for the bound, which is of edited logits, and for good. Candidates are on
 // the desk in the end, and what the chunks come to where weights are asked for; *largest: this lane's largest logit,
 // which is raw where edits wait. True in a lane that met a NaN.
-template <class F>
-QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, f32* largest, F prepare) {
+// name() is called by all threads where it matters early what tokens lists name.
+template <class F, class G>
+QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, f32* largest, F prepare,
+                              G name) {
   const i32 chunks = row.logits ? part.chunks : 0;
   const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
   if (begin < end) ask_for_chunk(p, row, (part.first + begin) * kChunk);
@@ -329,7 +241,7 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
     f32 x[kEach];
     if (there) {
       load_chunk(row, first, p.vocab, p.vectors, x);
-      if (kEdits && (bounds || !plan.late)) edit_part_chunk(p, row, part, c, x);
+      if (kEdits && !plan.late) edit_part_chunk(p, row, part, c, x);
     } else {
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = -infinity();
     }
@@ -338,17 +250,19 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) top = i / kVector < wanted.loads ? fmax(top, x[i]) : top;
       const Place bound = find_bound(part, wanted, top, first + kChunk - 1);
       gate.from = value_at(bound), gate.ties = index_at(bound);
+      if (kEdits && !plan.named && is_crowded(part, wanted, gate.from)) name();
       continue;
     }
     f32 chains[4] = {-infinity(), -infinity(), -infinity(), -infinity()}, sum = 0.0f;
     QUERN_UNROLL for (int i = 0; i < kEach; ++i) chains[i % 4] = fmax(chains[i % 4], x[i]);  // NaN is passed over
     f32 max = fmax(fmax(chains[0], chains[1]), fmax(chains[2], chains[3]));
     most = fmax(most, max);
-    if (!wanted.none) keep_chunk(p, row, part, x, max, first, wanted, plan.late, &gate);
+    if (!wanted.none && reaches_gate(part, max, first, wanted, &gate))
+      keep_chunk(row, part, x, max, first, wanted, plan.late, &gate);
     bool odd = false;
     if (plan.weigh) {
       // What sum_of_shares() makes of ordinary numbers, and NaN where there is one.
-      max = warp_max(max);
+      max = value_of(warp_max(key_of(max)));
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) sum += exp2((x[i] - max) * plan.scale);
       sum = warp_sum(sum);
       odd = sum != sum || !(max > -infinity());
@@ -361,7 +275,7 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) chunk.x[i] = x[i];
       bool nan;
       Named named = part.named;
-      if (!part.names()) named.marks = nullptr;
+      if (!part.names() || !plan.named) named.marks = nullptr;
       sum = weigh_odd_chunk(named, chunk, c * kChunk, max, plan.scale, plan.weigh, &nan);
       any_nan |= nan;
     }

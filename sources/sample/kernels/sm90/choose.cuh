@@ -25,9 +25,8 @@ QUERN_DEVICE f32 logit_of(const Part& part, const Row& row, i32 token, bool unli
   }
 }
 
-// The lowest token with the largest logit.
+// The lowest token with the largest logit. Behind release().
 QUERN_DEVICE OwnChoice choose_largest(const Part& part, const Row& row, f32 max) {
-  release();
   u32 chunk = ~0u;
   QUERN_ROLLED for (i32 c = lane(); c < part.all; c += kWarp) {
     if (chunk == ~0u && part.top_of(c) == max) chunk = static_cast<u32>(c);
@@ -44,64 +43,86 @@ QUERN_DEVICE OwnChoice choose_largest(const Part& part, const Row& row, f32 max)
 }
 
 // Of the whole row, by the sums over its chunks: the chunk, then the token.
-QUERN_DEVICE OwnChoice choose_of_row(const Part& part, const Row& row, const RowSums& sums, const Stream& stream,
-                                     u64 random) {
+QUERN_DEVICE OwnChoice choose_of_row(const Part& part, const Row& row, const RowSums& sums, u64 random,
+                                     u64 random_within) {
   const Room room = part.room();
-  const u64 target = scale_to(random, sums.total());
-  if (kEdits && target >= sums.of_chunks) {
+  u64* const tokens = part.desk->tokens;  // the first two are 0
+  const u64 target = place_on_line(random, sums.total());
+  const bool of_listed = kEdits && target >= sums.of_chunks;
+  i32 id = -1;
+  if (of_listed) {
     u64 best = ~u64{0};
     QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
       const u64 its = of_block(&part.desk->race, r);
       best = its < best ? its : best;
     }
     // Used before the others may go on, whose memory it was.
-    const i32 id = shuffle(best == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(best)), 0);
-    release();
+    id = shuffle(best == ~u64{0} ? -1 : static_cast<i32>(static_cast<u32>(best)), 0);
+  }
+  release();
+  if (of_listed) {
     const bool mine = id < 0 ? part.rank == 0 : part.owns(id);
     return {mine, id, mine && id >= 0 ? logit_of(part, row, id, false) : 0.0f};
   }
-  release();
-  const i32 chunk = find_on_line(room.scratch, part.all, target, part.weights);
+  u64 before = sums.before;
+  const Run run(part.all);
+  QUERN_ROLLED for (i32 c = run.begin; c < run.end; ++c) {
+    const u64 weight = part.weights[c];
+    if (before <= target && target < before + weight) tokens[0] = static_cast<u64>(c) + 1;
+    before += weight;
+  }
+  sync_block();
+  const i32 chunk = static_cast<i32>(tokens[0]) - 1;
   if (chunk < part.first || chunk >= part.first + part.chunks) return {false, -1, 0.0f};
   const f32 top = part.notes[chunk].max;
   u64 weight[kOwnTokens], own = 0;
+  f32 x[kOwnTokens];
   const i32 from = chunk * kChunk + thread_index() * kOwnTokens;
+  QUERN_UNROLL for (int j = 0; j < kOwnTokens; ++j) x[j] = logit_of(part, row, from + j, true);
   QUERN_UNROLL for (int j = 0; j < kOwnTokens; ++j) {
-    weight[j] = to_units(share_of_largest(top, logit_of(part, row, from + j, true), sums.scale));
+    weight[j] = to_units(share_of_largest(top, x[j], sums.scale));
     own += weight[j];
   }
-  u64 before = sum_before(room.scratch, own);
-  const u64 within = scale_to(wide(stream.at(kWithinChunk)), room.scratch[kThreads / kWarp]);
-  u32 found = 0;
+  before = sum_before(room.scratch, own);
+  const u64 within = place_on_line(random_within, room.scratch[kWarps]);
   QUERN_UNROLL for (int j = 0; j < kOwnTokens; ++j) {
-    if (before <= within && within < before + weight[j]) found = static_cast<u32>(from + j) + 1;
+    if (before <= within && within < before + weight[j])
+      tokens[1] = static_cast<u64>(bits_of(x[j])) << 32 | static_cast<u32>(from + j + 1);
     before += weight[j];
   }
   sync_block();
-  const i32 id = static_cast<i32>(reduce_max(room, found)) - 1;
-  return {true, id, id >= 0 ? logit_of(part, row, id, false) : 0.0f};
+  const u64 found = tokens[1];
+  return {true, static_cast<i32>(static_cast<u32>(found)) - 1, f32_of(static_cast<u32>(found >> 32))};
 }
 
-// The k-th largest of the chunks' largest logits: k tokens or more lie no lower. k is at most their number. desk.kth is
-// 0.
-QUERN_DEVICE f32 kth_top(const Part& part, u32 k) {
-  u32 found = 0;
-  // A few lanes next to each other compare one chunk's, each with its share of all.
-  constexpr i32 kSharers = 4, kOwn = kWarp / kSharers;
-  QUERN_ROLLED for (i32 base = warp() * kOwn; base < part.all; base += kThreads / kSharers) {
-    const i32 c = base + lane() / kSharers;
-    const f32 own = c < part.all ? part.top_of(c) : infinity();
-    u32 no_lower = 0;
-    QUERN_FOUR_AT_ONCE for (i32 j = lane() & (kSharers - 1); j < part.all; j += kSharers) {
-      no_lower += part.top_of(j) >= own ? 1u : 0u;
-    }
-    QUERN_UNROLL for (int d = 1; d < kSharers; d *= 2) no_lower += shuffle_xor(no_lower, d);
-    const u32 largest = warp_max(no_lower >= k && c < part.all ? key_of(own) : 0u);
-    found = largest > found ? largest : found;
+// A logit that k of the chunks' largest reach, and not many more do, so that k tokens or more lie no lower: what lies
+// between the least and the largest of these is halved. k is at most their number. By each warp.
+QUERN_DEVICE f32 kth_top(const Part& part, u32 k, f32 max) {
+  // A lane's first few stay in registers: notes lie four to a turn of the banks.
+  constexpr i32 kHeldTops = 4;
+  f32 top[kHeldTops];
+  QUERN_UNROLL for (int j = 0; j < kHeldTops; ++j) {
+    const i32 c = lane() + j * kWarp;
+    const f32 its = part.top_of(c < part.all ? c : 0);
+    top[j] = c < part.all ? its : infinity();
   }
-  if (lane() == 0 && found != 0) atomic_max(&part.desk->kth, found);
-  sync_block();
-  return value_of(part.desk->kth);
+  f32 least = fmin(fmin(top[0], top[1]), fmin(top[2], top[3]));
+  constexpr i32 kBehind = kHeldTops * kWarp;
+  QUERN_ROLLED for (i32 c = kBehind + lane(); c < part.all; c += kWarp) least = fmin(least, part.top_of(c));
+  QUERN_UNROLL for (int j = 0; j < kHeldTops; ++j) top[j] = lane() + j * kWarp < part.all ? top[j] : -infinity();
+  // k or more reach the one, fewer the other.
+  u32 low = warp_min(key_of(least)), high = key_of(max) + 1;
+  QUERN_ROLLED while (high - low > 1) {
+    const u32 middle = low + (high - low) / 2;
+    const f32 bound = value_of(middle);
+    u32 reach = 0;
+    QUERN_UNROLL for (int j = 0; j < kHeldTops; ++j) reach += top[j] >= bound ? 1u : 0u;
+    QUERN_ROLLED for (i32 c = kBehind + lane(); c < part.all; c += kWarp) reach += part.top_of(c) >= bound ? 1u : 0u;
+    reach = warp_total(reach);
+    low = reach >= k ? middle : low, high = reach >= k ? high : middle;
+    if (reach >= k && reach - k <= k / 8) break;
+  }
+  return value_of(low);
 }
 
 }  // namespace q

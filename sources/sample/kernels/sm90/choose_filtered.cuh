@@ -61,13 +61,13 @@ QUERN_DEVICE Found find(const Part& part, const Filter& filter, Step step, u64 w
     wanted = share_of(filter.top_p, filter.alone ? filter.of_row : filter.joint ? joint : found.total, false);
     if (!(filter.top_p < 1.0f) || (wanted >= found.total && !sieved)) {
       found.step = Step::draw;
-      wanted = scale_to(filter.random, found.total) + 1;
+      wanted = place_on_line(filter.random, found.total) + 1;
     }
   }
   found.wanted = wanted;
   const bool both = found.step == Step::share;
   // What is drawn if top_p leaves no more than is wanted.
-  const u64 drawn_least = both ? scale_to(filter.random, wanted) + 1 : wanted;
+  const u64 drawn_least = both ? place_on_line(filter.random, wanted) + 1 : wanted;
   const u32 high = coarse.find(wanted), high_drawn = coarse.find(drawn_least);
   if (high == static_cast<u32>(kFine)) return found;
   found.reaches = true;
@@ -85,7 +85,7 @@ QUERN_DEVICE Found find(const Part& part, const Filter& filter, Step step, u64 w
   if (!both) return found;
   const Line drawn(sum_of_told(part, of_drawn), coarse.before(high_drawn));
   const u64 most = shuffle(fine.through, static_cast<int>(low));  // that top_p may leave
-  const u32 first = drawn.find(drawn_least), last = drawn.find(scale_to(filter.random, most) + 1);
+  const u32 first = drawn.find(drawn_least), last = drawn.find(place_on_line(filter.random, most) + 1);
   // What is drawn may lie in another coarse bin: one after the other, then.
   if (last == static_cast<u32>(kFine)) found.step = Step::crossing;
   found.from = high_drawn << kFineBits | first, found.to = high_drawn << kFineBits | last;
@@ -99,30 +99,19 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
   Desk& desk = *part.desk;
   const bool counts = s.top_k > 0 && s.top_k < p.vocab, joint = p.joint && counts && s.top_p < 1.0f;
   // -inf is no token.
-  Filter filter{s.top_p, value_of(kDead + 1), joint, alone, sums.of_listed, random};
+  Filter filter{s.top_p, value_of(kDead + 1), joint, alone, sums.total(), random};
   if (s.min_p > 0.0f)
     filter.least = fmax(filter.least, fmin(sums.max + log(s.min_p) * rcp_approx(inverse_temperature), sums.max));
   f32 least = filter.least;
   enum class Doing : i32 { few, bins, list, range } doing = Doing::bins;
   if (!joint && ((counts && s.top_k <= p.chunks) || s.min_p > 0.0f)) {
     doing = Doing::few;
-    if (counts && s.top_k <= p.chunks) least = fmax(least, kth_top(part, static_cast<u32>(s.top_k)));
-  }
-  if (alone) {
-    u64 own = 0;
-    QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
-      own += weight_of_chunk(part, c, sums.max, inverse_temperature);
-    }
-    const i32 warps = part.all < kThreads ? div_up(part.all, kWarp) : kWarps;
-    if (warp() < warps) own = warp_sum(own);
-    if (warp() < warps && lane() == 0) desk.scratch[warp()] = own;
-    sync_block();
-    QUERN_FOUR_AT_ONCE for (i32 w = 0; w < warps; ++w) filter.of_row += desk.scratch[w];
+    if (counts && s.top_k <= p.chunks) least = fmax(least, kth_top(part, static_cast<u32>(s.top_k), sums.max));
   }
   const Bins bins = Bins::of(part);
   u64* const told = bins.coarse() + kFine;
   Place* const lists = told;  // which are made when that has been read
-  Scope scope{sums.max, sums.scale, 0.0f, key_of(sums.max)};
+  RowScope scope{sums.max, sums.scale, 0.0f, key_of(sums.max)};
   Step step = joint ? Step::whole : counts ? Step::top_k : Step::share;
   constexpr Stretch kNothing{1, 0, 0, 0};
   Stretch own = kAllThereIs;   // where the token is that top_k or top_p ends at, or that is drawn
@@ -193,8 +182,10 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
       if (thread_index() == 0) desk.first = lowest, desk.last = highest;
       sync_cluster_shared();
       own.first = ~u64{0}, own.last = 0;
-      each_block(part, &desk.first, [&](i32, u64 its) { own.first = its < own.first ? its : own.first; });
-      each_block(part, &desk.last, [&](i32, u64 its) { own.last = its > own.last ? its : own.last; });
+      QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
+        lowest = of_block(&desk.first, r), highest = of_block(&desk.last, r);
+        own.first = lowest < own.first ? lowest : own.first, own.last = highest > own.last ? highest : own.last;
+      }
       const int bits = own.first < own.last ? 64 - static_cast<int>(leading_zeros(own.last - own.first)) : 1;
       shift = bits > kTopBits ? bits - kTopBits : 0;
       doing = Doing::bins;
@@ -295,7 +286,7 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
     const Place found = desk.tokens[0];
     const u64 left = desk.tokens[1];
     if (step == Step::share) {
-      const u64 target = scale_to(random, left), its = before_draw + ranked.before;
+      const u64 target = place_on_line(random, left), its = before_draw + ranked.before;
       if (second && ranked.there && its <= target && target < its + ranked.weight) desk.tokens[2] = ranked.place;
       sync_block();
       const Place chosen = desk.tokens[2];
@@ -306,7 +297,7 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
     if (step == Step::top_k) {
       step = Step::share;
     } else {
-      step = Step::draw, wanted = scale_to(random, left) + 1;
+      step = Step::draw, wanted = place_on_line(random, left) + 1;
     }
     level = 0, of_draw = kNothing;
     doing = Doing::bins;

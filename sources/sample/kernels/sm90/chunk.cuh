@@ -76,21 +76,16 @@ QUERN_DEVICE void tell_chunk(const Part& part, i32 chunk, const Note& note) {
                 cluster_address(&part.desk->noted, static_cast<u32>(to)));
   }
 }
-// Of a chunk's masks, and of the bits of what lists name, a word a lane.
-struct ChunkWords {
-  u32 outside, repeated, listed;
-};
-// Where the output is counted for each token: all of the chunk's edits. What is listed stays as it is.
-QUERN_DEVICE void edit_by_counts(const SampleParams& p, const Row& row, i32 chunk, const ChunkMasks& masks,
-                                 const u32* listed, f32* slice) {
-  QUERN_ROLLED for (int j = 0; j < kLoads; ++j) {
-    const i32 at = place_in_chunk(j);
-    const Vector raw = load_vector(slice + at);
-    Vector v = raw;
-    edit_vector(p, row, chunk * kChunk, j, masks, nullptr, v.x);
-    const u32 named = listed ? listed[at >> 5] >> (at & 31) : 0u;
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = (named >> e & 1) != 0 ? raw.x[e] : v.x[e];
-    store_vector(slice + at, v);
+// How often the output has the tokens of the vector at `at` of a chunk.
+QUERN_DEVICE void load_counts(const SampleParams& p, const Row& row, i32 chunk, i32 at, i32 (&counts)[kVector]) {
+  const i32 first = chunk * kChunk + at;
+  if (p.count_vectors && (chunk + 1) * kChunk <= p.vocab) {
+    QUERN_UNROLL for (int e = 0; e < kVector; e += 4) {
+      const vec16 four = load16_once(row.counts + first + e);
+      QUERN_UNROLL for (int w = 0; w < 4; ++w) counts[e + w] = static_cast<i32>(four.x[w]);
+    }
+  } else {
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) counts[e] = first + e < p.vocab ? row.counts[first + e] : 0;
   }
 }
 // Chunk c of the part: edits it. What there is to know of it.
@@ -102,41 +97,47 @@ QUERN_DEVICE Note take_chunk(const SampleParams& p, const Row& row, const Part& 
   constexpr u32 kOfLane = (1u << kVector) - 1;
   bool nan = false;
   f32 max = -infinity(), sum = 0.0f, top = -infinity(), middle = 0.0f;
-  ChunkWords words{};
+  u32 all_repeated = 0, all_outside = 0, all_listed = 0;
   if constexpr (kEdits) {
+    all_outside = ~masks.allowed, all_repeated = masks.prompt;
     if (listed) {
       sync_warp();  // other lanes have written what is listed
       top = settle_listed(row, part, c, masks, &nan);
+      if (row.counts && lane() < kGroups) all_listed = listed[lane()];
     }
-    if (row.counts) {
-      edit_by_counts(p, row, chunk, masks, listed, slice);
-    } else {
-      words.outside = ~masks.allowed, words.repeated = masks.prompt;
-    }
-    if (listed && lane() < kGroups) words.listed = listed[lane()];
   }
-  QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
+  QUERN_ROLLED for (int j = 0; j < kLoads; ++j) {
     const i32 at = place_in_chunk(j);
     Vector v = load_vector(slice + at);
-    u32 named = 0;
     bool changed = false;
     if constexpr (kEdits) {
+      // Of what is listed, which is -inf here, nothing becomes anything else.
       const i32 word = at >> 5, shift = at & 31;
-      const u32 repeated = shuffle(words.repeated, word) >> shift & kOfLane,
-                outside = shuffle(words.outside, word) >> shift & kOfLane;
-      named = shuffle(words.listed, word) >> shift & kOfLane;
-      if ((repeated & ~named) != 0) {
+      const u32 outside = shuffle(all_outside, word) >> shift & kOfLane;
+      u32 repeated = shuffle(all_repeated, word) >> shift & kOfLane;
+      i32 counts[kVector] = {};
+      u32 counted = 0;
+      if (row.counts) {
+        load_counts(p, row, chunk, at, counts);
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) counted |= counts[e] > 0 ? 1u << e : 0u;
+        counted &= ~(shuffle(all_listed, word) >> shift);
+        repeated |= counted;
+      }
+      if (repeated != 0) {
         QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
           const f32 its = repeat(row, v.x[e]);
-          v.x[e] = ((repeated & ~named) >> e & 1) != 0 ? its : v.x[e];
+          v.x[e] = (repeated >> e & 1) != 0 ? its : v.x[e];
         }
       }
-      if ((outside & ~named) != 0) {
+      if (counted != 0) {
         QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-          v.x[e] = ((outside & ~named) >> e & 1) != 0 ? -infinity() : v.x[e];
+          v.x[e] = (counted >> e & 1) != 0 ? weigh_down(row, v.x[e], counts[e]) : v.x[e];
         }
       }
-      changed = ((repeated | outside) & ~named) != 0;
+      if (outside != 0) {
+        QUERN_UNROLL for (int e = 0; e < kVector; ++e) v.x[e] = (outside >> e & 1) != 0 ? -infinity() : v.x[e];
+      }
+      changed = (repeated | outside) != 0;
     }
     bool here = false;
     QUERN_UNROLL for (int e = 0; e < kVector; ++e) here |= v.x[e] != v.x[e];
@@ -145,7 +146,7 @@ QUERN_DEVICE Note take_chunk(const SampleParams& p, const Row& row, const Part& 
       nan = true;
     }
     if (changed || here) store_vector(slice + at, v);
-    QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, (named >> e & 1) != 0 ? -infinity() : v.x[e]);
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) max = fmax(max, v.x[e]);
   }
   const f32 own = max;
   max = value_of(warp_max(key_of(max)));
@@ -153,19 +154,17 @@ QUERN_DEVICE Note take_chunk(const SampleParams& p, const Row& row, const Part& 
   if (kFilters && sieves && max > -infinity()) {
     // Half way between the mean of the lanes' largest and the least of them. What weighs nothing does not count.
     const f32 no_lower = fmax(own, max - 41.0f * rcp_approx(scale));
-    middle = 0.5f * (warp_sum(no_lower) * (1.0f / kWarp) + value_of(warp_min(key_of(no_lower))));
+    middle = 0.5f * (sum_of_lanes(no_lower) * (1.0f / kWarp) + value_of(warp_min(key_of(no_lower))));
   }
   if (sums && max > -infinity()) {
     QUERN_TWO_AT_ONCE for (int j = 0; j < kLoads; ++j) {
       const i32 at = place_in_chunk(j);
       const Vector v = load_vector(slice + at);
-      const u32 named = listed ? listed[at >> 5] >> (at & 31) : 0u;
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        sum += share_in_chunk((named >> e & 1) != 0 ? -infinity() : v.x[e], max, scale);
-      }
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) sum += share_in_chunk(v.x[e], max, scale);
     }
-    sum = warp_sum(sum);
+    sum = sum_of_lanes(sum);
   }
+  if (kEdits && listed) put_listed_back(part, c);
   return {top, max, ballot(nan) != 0 ? -sum : sum, middle};
 }
 // The same of a chunk in registers, for kernels that neither edit nor keep.

@@ -14,8 +14,7 @@ QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_
   if (part.lists()) {
     u64 own = 0, best = ~u64{0};
     QUERN_ROLLED for (i32 c = warp(); c < part.chunks; c += kWarps) {
-      each_listed_in_chunk(part, c, [&](bool here, i32 local, u32) {
-        if (!here) return;
+      each_listed_in_chunk(part, c, [&](i32 local, u32) {
         const f32 share = share_of_largest(sums->max, part.slice[local], sums->scale);
         own += to_units(share);
         if (!draws || share == 0.0f) return;
@@ -31,10 +30,15 @@ QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_
     QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) sums->of_listed += of_block(&desk.listed_total, r);
   }
   u64 own = 0;
-  QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) {
+  const Run run(part.all);
+  QUERN_ROLLED for (i32 c = run.begin; c < run.end; ++c) {
     own += part.weights[c] = weight_of_chunk(part, c, sums->max, inverse_temperature);
   }
-  sums->of_chunks = reduce_sum(room, own);
+  if (draws) {
+    sums->before = sum_before(room.scratch, own), sums->of_chunks = room.scratch[kWarps];
+  } else {
+    sums->of_chunks = reduce_sum(room, own);
+  }
 }
 
 // `first`: of the block's rows. *phase: of desk.noted.
@@ -42,6 +46,8 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   Desk& desk = *part.desk;
   // What is told of the next row may come while this one's is read.
   if (*phase != 0) part.notes += part.all;
+  const Entries entries(p, i);
+  const HeldEntries held = ask_for_entries(entries, 0);
   const Row row = row_of_call(p, i);
   const i32 chunks = row.logits ? part.chunks : 0;
   if constexpr (kKeeps) {
@@ -57,7 +63,6 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   if constexpr (kFilters) {
     Bins::of(part).zero();
     if (thread_index() < 2) desk.listed[thread_index()] = 0;
-    if (thread_index() == 0) desk.kth = 0;
   }
   const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
   const bool alone = filters && settings.temperature != 0.0f && settings.is_top_p_alone(p.vocab);
@@ -65,13 +70,15 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   const bool sieves = alone || (filters && (settings.top_k > p.chunks || (p.joint && settings.top_k > 0)));
   const bool weigh = p.sums == Sums::all || draws || alone;
   const f32 inverse_temperature = inverse_of(settings.temperature);
-  RowSums sums{-infinity(), inverse_temperature * kLog2OfE, -infinity(), false, 0, 0};
+  RowSums sums{-infinity(), inverse_temperature * kLog2OfE, -infinity(), false, 0, 0, 0};
   // Masks come a chunk ahead.
   ChunkMasks masks{};
   if (kEdits && warp() < chunks) masks = load_masks(row, (part.first + warp()) * kChunk, p.vocab);
-  if (part.lists()) name_listed(p, i, part);
+  if (part.lists()) name_listed(p, entries, held, part);
   u32 status = mistakes_of(part.room(), p, row, settings);
-  const u64 random = settings.temperature != 0.0f ? wide(stream.of_row()) : 0;
+  const u64 random = settings.temperature != 0.0f ? wide(stream.of_row()) : 0,
+            random_within = draws ? wide(stream.at(kWithinChunk)) : 0;
+  if (thread_index() == 0) desk.tokens[0] = desk.tokens[1] = 0;
   // All threads have read the offset before notes go out, behind which it is raised.
   if (p.offsets) sync_block();
   bool waits = first;  // for the other blocks' barriers, which notes count on
@@ -104,30 +111,25 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   sync_block();
 
   OwnChoice choice{part.rank == 0, -1, 0.0f};
-  if (status != 0) {
-    release();
-  } else {
+  bool found = false;
+  if (status == 0) {
     learn_row(part, sieves, &sums);
+    found = sums.max > -infinity();
     if (sums.nan) status |= static_cast<u32>(kNan);
-    if (!(sums.max > -infinity())) {
-      status |= kEmpty;
-      release();
-    } else {
-      if (draws || (weigh && part.lists())) weigh_row(part, stream, inverse_temperature, draws, &sums);
-      if (settings.temperature == 0.0f) {
-        choice = choose_largest(part, row, sums.max);
-      } else if (draws) {
-        choice = choose_of_row(part, row, sums, stream, random);
-      } else if constexpr (kFilters) {
-        choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, alone, random);
-      }
-    }
+    if (!found) status |= static_cast<u32>(kEmpty);
+  }
+  if (found && weigh) weigh_row(part, stream, inverse_temperature, draws, &sums);
+  if (!found || settings.temperature == 0.0f) {
+    release();
+    if (found) choice = choose_largest(part, row, sums.max);
+  } else if (draws) {
+    choice = choose_of_row(part, row, sums, random, random_within);
+  } else if constexpr (kFilters) {
+    choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, alone, random);
   }
   if (!choice.mine || warp() != 0) return;
-  const bool found = sums.max > -infinity();
   f32 logprob = found ? 0.0f : q::nan();
   if (p.sums == Sums::all && found) {
-    if (sums.of_chunks == 0) sums.of_chunks = weight_of_chunks(part, sums.max, inverse_temperature);
     logprob = -(distance(sums.max, choice.x, inverse_temperature) + log_of(sums.total()));
   }
   if (thread_index() == 0) report(p, i, choice.id, logprob, sums.max, status, false);
@@ -154,7 +156,7 @@ QUERN_DEVICE void sample_clustered(const SampleParams& p) {
 
 }  // namespace q
 
-QUERN_KERNEL(quern_sample, THREADS, 1, QUERN_PARAM q::SampleParams p) {
+QUERN_KERNEL(quern_sample, THREADS, (FILTERS || EDITS ? 1 : 4), QUERN_PARAM q::SampleParams p) {
   q::launch_next_grid();
   q::wait_for_previous_grid();
   q::sample_clustered(p);

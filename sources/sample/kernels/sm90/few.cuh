@@ -86,7 +86,7 @@ QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Set
     sync_block();
     left = told[1];
   }
-  const u64 target = scale_to(random, left);
+  const u64 target = place_on_line(random, left);
   if (own.there && own.before <= target && target < through) told[2] = own.place;
   sync_block();
   return {index_at(told[2]), value_at(told[2])};

@@ -37,6 +37,9 @@ QUERN_DEVICE Request request_of(const SampleParams& p, const Room& room, const R
 QUERN_DEVICE f32 drop_of(const Request& r) {
   return r.settings.min_p > 0.0f ? fmin(log(r.settings.min_p) * rcp_approx(r.inverse_temperature), 0.0f) : -infinity();
 }
+QUERN_DEVICE f32 least_of(const Request& r, f32 max) {
+  return r.settings.min_p > 0.0f ? fmin(max + drop_of(r), max) : -infinity();
+}
 QUERN_DEVICE Wanted wanted_of(const SampleParams& p, const Part& part, const Request& r) {
   const Settings& s = r.settings;
   Wanted w{};
@@ -49,12 +52,13 @@ QUERN_DEVICE Wanted wanted_of(const SampleParams& p, const Part& part, const Req
     // that count may lie close together, and so mostly in a few of the pairs.
     constexpr i32 kFew = 128;
     w.enough = static_cast<u32>(s.top_k);
-    const f32 number = 1.5f * static_cast<f32>(s.top_k) + 200.0f;
+    // Of logits that have yet to be edited there are more, for some of them will not reach it then.
+    const f32 number = (1.5f * static_cast<f32>(s.top_k) + 200.0f) * (r.late ? 1.5f : 1.0f);
     if (number > room) w.none = true;
     const Guess guess = guess_of_share(part, fmin(number * rcp_approx(vocab), 1.0f));
     const u32 half = static_cast<u32>(s.top_k < kFew ? s.top_k : kFew) / 2 + 1;
     w.nth = guess.nth != 0 && guess.nth < half ? half : guess.nth, w.loads = guess.loads;
-    if (w.nth > w.enough || (guess.nth == 0 && s.top_k <= kFew)) w.nth = w.enough, w.loads = kLoads;
+    if (!r.late && (w.nth > w.enough || (guess.nth == 0 && s.top_k <= kFew))) w.nth = w.enough, w.loads = kLoads;
     const u32 pairs = static_cast<u32>((part.chunks < kWarps ? part.chunks : kWarps) * (kWarp / 2));
     if (w.nth > pairs) w.nth = 0;
   } else if (r.alone) {
@@ -73,62 +77,6 @@ QUERN_DEVICE void learn_part(const Part& part, i32 chunks_each) {
   QUERN_ROLLED for (i32 c = chunks_each + thread_index(); c < part.all; c += kThreads) {
     part.stats[c] = of_block(part.stats + c, c / chunks_each);
   }
-}
-// The row's largest logit, by what the blocks say of theirs.
-QUERN_DEVICE f32 largest_of_row(const Part& part) {
-  u32 key = kDead;
-  each_block(part.blocks, &part.desk->top, [&](i32, u32 its) { key = its > key ? its : key; });
-  return value_of(key);
-}
-
-// The candidates that a block has are edited, where edits wait; *top: the key of this thread's largest.
-QUERN_DEVICE void settle_candidates(const SampleParams& p, const Row& row, const Part& part, u32* top) {
-  if constexpr (kEdits) {
-    const u32 held = part.desk->held, there = held < static_cast<u32>(part.most) ? held : static_cast<u32>(part.most);
-    QUERN_ROLLED for (u32 i = static_cast<u32>(thread_index()); i < there; i += kThreads) {
-      const u64 candidate = part.candidates[i];
-      const i32 token = static_cast<i32>(static_cast<u32>(token_of_candidate(candidate)) & ~kEditedBit);
-      const bool out = is_marked(part.names() ? part.named.marks : nullptr, token - part.named.begin);
-      f32 x = value_of_candidate(candidate);
-      if (token == token_of_candidate(candidate)) x = out ? edit_named(row, part.named, token, x) : edit(row, token, x);
-      part.candidates[i] = to_candidate(x, token);
-      const u32 key = key_of(x);
-      *top = key > *top ? key : *top;
-    }
-  }
-}
-
-// f(token, logit) for each named token of the row, in the first block.
-template <class F>
-QUERN_DEVICE void each_named(const Part& part, i32 chunks_each, F f) {
-  QUERN_ROLLED for (i32 r = 0; r < part.blocks; ++r) {
-    Named named = part.named;
-    named.begin = r * chunks_each * kChunk;
-    const u32 count = of_block(&part.desk->named, r);
-    const i32 rest = part.all - r * chunks_each;
-    named.chunks = rest < 0 ? 0 : rest < chunks_each ? rest : chunks_each;
-    QUERN_ROLLED for (u32 n = static_cast<u32>(thread_index()); n < count; n += kThreads) {
-      i32 high = 0;
-      constexpr i32 kStep = (1 << 16) / 64;
-      QUERN_ROLLED for (i32 at = kStep; at < named.chunks * kGroups / 2; at += kStep) {
-        const u32 two = of_block(reinterpret_cast<const u32*>(named.before + at), r);
-        if ((two & 0xffffu) <= n) ++high;
-      }
-      f(named.begin + (high << 16 | static_cast<i32>(of_block(named.words + n, r) >> 16)),
-        of_block(named.values + n, r));
-    }
-  }
-}
-
-// The logit of a named token, in the first block.
-QUERN_DEVICE f32 value_of_named(const Part& part, i32 chunks_each, i32 token) {
-  const i32 r = token / (chunks_each * kChunk), local = token - r * chunks_each * kChunk, pair = local >> 6;
-  const u32 low = of_block(part.named.marks + 2 * pair, r), high = of_block(part.named.marks + 2 * pair + 1, r);
-  const u32 two = of_block(reinterpret_cast<const u32*>(part.named.before) + (pair >> 1), r);
-  const u32 below = (1u << (local & 31)) - 1;
-  const u32 within =
-      static_cast<u32>((local & 32) != 0 ? popcount(low) + popcount(high & below) : popcount(low & below));
-  return of_block(part.named.values + ((pair & 1) != 0 ? two >> 16 : two & 0xffffu) + within, r);
 }
 
 // The sums of the row's weights; those of chunks are left in `work`.
@@ -203,50 +151,35 @@ QUERN_DEVICE Choice choose_of_row(const SampleParams& p, const Row& row, const P
   return {token_of_candidate(found) - 1, value_of_candidate(found)};
 }
 
-// The largest logit of the part, as edited: the row is read again.
-QUERN_DEVICE void find_largest(const Source& source, const Part& part) {
-  f32 max = -infinity();
-  const i32 begin = part.first * kChunk, end = begin + part.chunks * kChunk;
-  QUERN_FOUR_AT_ONCE for (i32 token = begin + thread_index(); token < end && token < source.p->vocab;
-                          token += kThreads) {
-    const bool out = is_marked(part.names() ? part.named.marks : nullptr, token - begin);
-    max = fmax(max, out ? -infinity() : edited(*source.row, token));
-  }
-  if (part.names()) {
-    QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
-      max = fmax(max, part.named.values[r]);
-    }
-  }
-  const u32 key = reduce_max(part.room(), key_of(max));
-  if (thread_index() == 0) part.desk->top = key;
-  sync_blocks(part.blocks);
-}
-
-// Compiled once: where edits wait and the row is searched as a whole, what is said of named tokens is gone.
-QUERN_CALLED Named name_tokens(const SampleParams& p, i32 i, u64* scratch, Named named) {
-  name_part(p, i, scratch, &named);
-  return named;
-}
-
 QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, i32 i) {
   Desk& desk = *part.desk;
   const Row row = row_of_call(p, i);
   f32 largest;
   if (part.names()) ask_for_lists(p, i);
-  bool nan = stream_part(p, row, part, &largest, [&] {
-    const Request request = request_of(p, part.room(), row);
-    if (thread_index() == 0) {
-      desk.held = 0, desk.bound = 0, desk.nan = 0, desk.top = kDead, desk.named = 0;
-      desk.plan = {wanted_of(p, part, request), request.weigh, request.late, p.status != nullptr,
-                   request.inverse_temperature * kLog2OfE};
-      *asked = request;
-    }
-    if (part.names()) {
-      part.named = name_tokens(p, i, desk.scratch, part.named);
-      if (thread_index() == 0) desk.named = part.named.count;
-    }
+  const auto name = [&] {
+    part.named = name_tokens(p, i, desk.scratch, part.named);
+    if (thread_index() == 0) desk.named = part.named.count, desk.plan.named = true;
     sync_block();
-  });
+  };
+  bool nan = stream_part(
+      p, row, part, &largest,
+      [&] {
+        const Request request = request_of(p, part.room(), row);
+        if (thread_index() == 0) {
+          desk.held = 0, desk.bound = 0, desk.nan = 0, desk.top = kDead, desk.named = 0;
+          // Of banned tokens it does not matter whether they are NaN, if it is asked for.
+          desk.plan = {wanted_of(p, part, request),
+                       request.weigh,
+                       request.late,
+                       !request.late || !part.names() || (p.status != nullptr && p.banned.tokens != nullptr),
+                       p.status != nullptr,
+                       request.inverse_temperature * kLog2OfE};
+          *asked = request;
+        }
+        sync_block();
+        if (part.names() && desk.plan.named) name();
+      },
+      name);
   // Read back: what is held in registers as the row streams by would be spilled.
   const Request& request = *asked;
   const Wanted& wanted = desk.plan.wanted;
@@ -277,12 +210,10 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
   sync_blocks(part.blocks);
 
   // What the first block does with the candidates; then, where these were not enough, all with the row.
-  enum class Then : i32 { done, search, whole } then = Then::done;
+  enum class Then : i32 { done, whole } then = Then::done;
   u32 status = 0;
   RowSums sums{-infinity(), scale, 0};
   Choice choice{-1, 0.0f};
-  Source source{&p, &row, false, 1, 0};
-  f32 least = -infinity();
   if (part.rank == 0) {
     status = request.wrong;
     if (status == 0) {
@@ -310,66 +241,53 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
       } else if (wanted.none) {
         then = Then::whole;
       } else {
-        Held held{0, 0, -infinity(), wanted.enough, 0, 0.0f, 0.0f};
-        if (s.min_p > 0.0f) held.least = fmin(sums.max + drop_of(request), sums.max);
-        held.count = gather_candidates(part, &held.bound);
-        least = held.least;
-        if (is_token(held.bound)) least = fmax(least, value_at(held.bound));
-        source.count = held.count;
-        Picked picked = Picked::short_of;
-        if (held.count >= 0) {
-          const PickedToken token = pick(pick_of(p, part, held, sums, s, request.alone, stream));
-          picked = token.picked, choice = token.choice;
+        Place bound;
+        const i32 count = gather_candidates(part, &bound);
+        if (thread_index() == 0)
+          desk.asked = {count,
+                        bound,
+                        least_of(request, sums.max),
+                        wanted.enough,
+                        0,
+                        false,
+                        0.0f,
+                        0.0f,
+                        sums.max,
+                        scale,
+                        sums.total,
+                        s.top_p,
+                        s.top_k,
+                        request.alone,
+                        wide(stream.of_row())};
+        sync_block();
+        then = Then::whole;
+        if (count >= 0) {
+          const PickedToken token = pick(&desk, part.candidates, part.work, p.vocab);
+          choice = token.choice;
+          if (token.picked == Picked::done) then = Then::done;
         }
-        if (picked == Picked::short_of) then = Then::whole;
-        if (picked == Picked::crowded) then = Then::search;
       }
     }
   }
-  QUERN_ROLLED for (int attempt = 0; attempt < 2; ++attempt) {
-    if (attempt == 0) {
-      if (part.rank == 0 && then != Then::search) continue;
-      if (part.rank != 0) continue;
-    } else {
-      if (part.rank == 0 && thread_index() == 0)
-        desk.verdict = then == Then::done, desk.max = sums.max, desk.total = sums.total;
-      sync_blocks(part.blocks);
-      if (of_block(&desk.verdict, 0) != 0) break;
-      source = {&p, &row, true, part.blocks, 0};
-      sums.max = of_block(&desk.max, 0), sums.total = of_block(&desk.total, 0);
-      if (request.late) {
-        if (part.names() && row.logits) {
-          part.named = name_tokens(p, i, desk.scratch, part.named);
-          QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
-            const i32 token = part.named.token_of(r);
-            part.named.values[r] = edit_named(row, part.named, token, to_f32(row.logits[token]));
-          }
-          sync_block();
+  if (part.rank == 0 && thread_index() == 0)
+    desk.verdict = then == Then::done, desk.max = sums.max, desk.total = sums.total;
+  sync_blocks(part.blocks);
+  if (of_block(&desk.verdict, 0) == 0) {
+    sums.max = of_block(&desk.max, 0), sums.total = of_block(&desk.total, 0);
+    if (request.late) {
+      if (part.names() && row.logits) {
+        part.named = name_tokens(p, i, desk.scratch, part.named);
+        QUERN_ROLLED for (u32 r = static_cast<u32>(thread_index()); r < part.named.count; r += kThreads) {
+          const i32 token = part.named.token_of(r);
+          part.named.values[r] = edit_as_said(row, said_of(part.named, token), token, to_f32(row.logits[token]));
         }
-        find_largest(source, part);
-        sums.max = largest_of_row(part);
-        if (!(sums.max > -infinity())) {
-          status |= kEmpty;
-          break;
-        }
-      }
-      least = s.min_p > 0.0f ? fmin(sums.max + drop_of(request), sums.max) : -infinity();
-      // Of find_largest the other blocks have read what this one is about to overwrite.
-      if (request.late) {
-        sync_blocks(part.blocks);
-      } else {
         sync_block();
       }
     }
-    bool ok = true;
-    if (attempt == 1) {
-      const Resolved resolved = resolve_row(p, row, part, sums, s, least, request.alone, stream);
-      choice = resolved.choice;
-      if (resolved.ok) break;
-    }
-    choice = search(source, part, sums, s, least, request.alone, stream, &ok);
-    then = ok ? Then::done : Then::whole;
-    sync_block();
+    const Resolved resolved = resolve_row(p, row, part, sums, s, least_of(request, sums.max), request.alone,
+                                          request.late, wide(stream.of_row()));
+    choice = resolved.choice, sums.max = resolved.max;
+    if (!(sums.max > -infinity())) status |= kEmpty;
   }
   const bool found = sums.max > -infinity();
   if (part.rank != 0 || thread_index() != 0) return;

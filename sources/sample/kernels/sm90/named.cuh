@@ -21,6 +21,13 @@ struct Named {
   i32 begin, chunks;
   u32 count;
 
+  // As a function of its own has it.
+  QUERN_DEVICE Named there() const {
+    Named named = *this;
+    named.marks = marks ? in_shared(marks) : nullptr, named.before = in_shared(before);
+    named.words = in_shared(words), named.values = in_shared(values);
+    return named;
+  }
   QUERN_DEVICE u32 bits_at(i32 local) const { return marks[local >> 5] >> (local & 31); }
   // Of a place that has a bit, or how many bits there are before it.
   QUERN_DEVICE u32 rank_of(i32 local) const {
@@ -50,49 +57,58 @@ QUERN_DEVICE void name_part(const SampleParams& p, i32 i, u64* scratch, Named* n
   bins_zero<kThreads>(named->marks, named->chunks * kGroups);
   sync_block();
   const i32 end = named->begin + named->chunks * kChunk;
-  each_edited(p, i, [&](i32 token, From, i32) {
-    const i32 local = token - named->begin;
-    if (token >= named->begin && token < end) atomic_or(named->marks + (local >> 5), 1u << (local & 31));
-  });
-  sync_block();
-  // Each warp has a run of pairs of words.
-  const i32 all = named->chunks * kGroups / 2, each = div_up(all, kThreads / kWarp), first = warp() * each;
-  const i32 end_of_run = first + each < all ? first + each : all;
-  const auto bits_of_pair = [&](i32 w) {
-    return static_cast<u32>(popcount(named->marks[2 * w]) + popcount(named->marks[2 * w + 1]));
-  };
-  u32 own = 0;
-  QUERN_FOUR_AT_ONCE for (i32 w = first + lane(); w < end_of_run; w += kWarp) own += bits_of_pair(w);
-  own = warp_sum(own);
-  u32 at = static_cast<u32>(shuffle(sum_before(scratch, lane() == 0 ? u64{own} : u64{0}), 0));
-  named->count = static_cast<u32>(scratch[kThreads / kWarp]);
-  QUERN_ROLLED for (i32 base = first; base < end_of_run; base += kWarp) {
-    const i32 w = base + lane();
-    const u32 its = w < end_of_run ? bits_of_pair(w) : 0, through = warp_scan(its);
-    if (w < end_of_run) named->before[w] = static_cast<u16>(at + through - its);
-    at += shuffle(through, kWarp - 1);
+  QUERN_ROLLED for (bool marked = false;; marked = true) {
+    each_edited(p, i, [&](i32 token, From from, i32) {
+      if (token < named->begin || token >= end) return;
+      const i32 local = token - named->begin;
+      u32* word = named->marks + (local >> 5);
+      u32 bits = 1u << (local & 31);
+      if (marked) {
+        word = named->words + named->rank_of(local);
+        bits = static_cast<u32>(local) << 16 | (from == From::prompt   ? kPromptBit
+                                                : from == From::banned ? kBannedBit
+                                                                       : 0u);
+      }
+      atomic_or(word, bits);
+      if (marked && from == From::output) atomic_add(word, 1u);
+    });
+    sync_block();
+    if (marked) return;
+    // Each warp has a run of pairs of words.
+    const i32 all = named->chunks * kGroups / 2, each = div_up(all, kThreads / kWarp), first = warp() * each;
+    const i32 end_of_run = first + each < all ? first + each : all;
+    const auto bits_of_pair = [&](i32 w) {
+      return static_cast<u32>(popcount(named->marks[2 * w]) + popcount(named->marks[2 * w + 1]));
+    };
+    u32 own = 0;
+    QUERN_ROLLED for (i32 w = first + lane(); w < end_of_run; w += kWarp) own += bits_of_pair(w);
+    own = warp_total(own);
+    u32 at = static_cast<u32>(of_lane(sum_before(scratch, lane() == 0 ? u64{own} : u64{0}), 0));
+    named->count = static_cast<u32>(scratch[kThreads / kWarp]);
+    QUERN_ROLLED for (i32 base = first; base < end_of_run; base += kWarp) {
+      const i32 w = base + lane();
+      const u32 its = w < end_of_run ? bits_of_pair(w) : 0, through = static_cast<u32>(warp_through(its));
+      if (w < end_of_run) named->before[w] = static_cast<u16>(at + through - its);
+      at += static_cast<u32>(of_lane(through, kWarp - 1));
+    }
+    bins_zero<kThreads>(named->words, static_cast<i32>(named->count));
+    sync_block();
   }
-  bins_zero<kThreads>(named->words, static_cast<i32>(named->count));
-  sync_block();
-  each_edited(p, i, [&](i32 token, From from, i32) {
-    if (token < named->begin || token >= end) return;
-    const i32 local = token - named->begin;
-    u32* const word = named->words + named->rank_of(local);
-    atomic_or(word, static_cast<u32>(local) << 16 | (from == From::prompt   ? kPromptBit
-                                                     : from == From::banned ? kBannedBit
-                                                                            : 0u));
-    if (from == From::output) atomic_add(word, 1u);
-  });
-  sync_block();
 }
 
-// The logit x of a named token, as edited but for a bias.
-QUERN_DEVICE f32 edit_named(const Row& row, const Named& named, i32 token, f32 x) {
-  const u32 said = named.words[named.rank_of(token - named.begin)];
-  const bool in_prompt = (said & kPromptBit) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
-  x = penalise(row, x, in_prompt, static_cast<i32>(said & kCountBits) + (row.counts ? row.counts[token] : 0));
-  if ((said & kBannedBit) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
+// The logit x of a token of which lists say so much, as EditTable has it; as edited but for a bias.
+QUERN_DEVICE f32 edit_as_said(const Row& row, u32 said, i32 token, f32 x) {
+  const bool in_prompt = (said & EditTable::kInPrompt) != 0 || (row.prompt_mask && bit_at(row.prompt_mask, token));
+  const i32 in_output = static_cast<i32>(said & (EditTable::kInPrompt - 1)) + (row.counts ? row.counts[token] : 0);
+  x = penalise(row, x, in_prompt, in_output);
+  if ((said & EditTable::kBanned) != 0 || (row.allowed && !bit_at(row.allowed, token))) x = -infinity();
   return fmax(x, -infinity());
+}
+// What is said of a named token.
+QUERN_DEVICE u32 said_of(const Named& named, i32 token) {
+  const u32 word = named.words[named.rank_of(token - named.begin)];
+  return (word & kCountBits) | ((word & kPromptBit) != 0 ? EditTable::kInPrompt : 0u) |
+         ((word & kBannedBit) != 0 ? EditTable::kBanned : 0u);
 }
 
 // Reads the named tokens' logits, makes them what is sampled from, and f(token, value) of each. True where one was NaN.

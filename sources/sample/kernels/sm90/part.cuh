@@ -25,8 +25,7 @@ struct alignas(16) Note {
 struct Desk {
   Mbarrier noted;  // completes with the notes of all chunks of the row
   u64 scratch[2 * kThreads / kWarp];
-  u64 bins[1][4], tokens[3];  // what has been found
-  u32 kth;
+  u64 bins[1][4], tokens[3];            // what has been found
   u64 listed_total, race, first, last;  // this block's own, which the others read
   alignas(8) u32 listed[2];             // tokens on the list, beyond its end, too
   u32 used;                             // places for what lists say
@@ -87,15 +86,6 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   return part;
 }
 
-// f(r, what block r has there) for each block; all loads are under way at once.
-template <class T, class F>
-QUERN_DEVICE void each_block(const Part& part, const T* place, F f) {
-  T v[kClusterBlocks];
-  QUERN_UNROLL for (i32 r = 0; r < kClusterBlocks; ++r) v[r] = of_block(place, r < part.blocks ? r : 0);
-  QUERN_UNROLL for (i32 r = 0; r < kClusterBlocks; ++r) {
-    if (r < part.blocks) f(r, v[r]);
-  }
-}
 // The last thing that a block does with what others have of a row; after it each may go on alone. Once in a row. What
 // was read of other blocks must have been used by then.
 QUERN_DEVICE void release() {
@@ -109,22 +99,39 @@ struct RowSums {
   f32 middle;  // of those of the chunks, the mean; -inf: not known
   bool nan;
   u64 of_chunks, of_listed;
+  u64 before;  // where the row is drawn from as a whole: what this thread's run of chunks comes after
   QUERN_DEVICE u64 total() const { return of_chunks + of_listed; }
+};
+// Each thread has a run of the row's chunks: from the first on.
+struct Run {
+  i32 begin, end;
+  QUERN_DEVICE Run(i32 all) {
+    const i32 each = div_up(all, kThreads), last = (thread_index() + 1) * each;
+    begin = thread_index() * each, end = last < all ? last : all;
+  }
 };
 // By each warp.
 QUERN_DEVICE void learn_row(const Part& part, bool sieves, RowSums* sums) {
-  f32 max = -infinity(), middle = 0.0f, number = 0.0f;
-  u32 nan = 0;
-  QUERN_FOUR_AT_ONCE for (i32 c = lane(); c < part.all; c += kWarp) {
-    const Note note = part.notes[c];
-    max = fmax(max, note.top), nan |= note.nan() ? 1u : 0u;
-    if (kFilters && note.max > -infinity()) middle += note.middle, number += 1.0f;
+  f32 max = -infinity(), middle = 0.0f;
+  u32 nan = 0, number = 0;
+  QUERN_ROLLED for (i32 base = lane(); base < part.all; base += 4 * kWarp) {
+    QUERN_UNROLL for (int j = 0; j < 4; ++j) {
+      // Beyond the end the first once more, so that no load waits for a branch.
+      const i32 c = base + j * kWarp;
+      const bool there = c < part.all;
+      const Note note = part.notes[there ? c : base];
+      max = fmax(max, note.top), nan |= note.nan() ? 1u : 0u;
+      if (kFilters && sieves) {
+        const bool counts = there && note.max > -infinity();
+        middle += counts ? note.middle : 0.0f, number += counts ? 1u : 0u;
+      }
+    }
   }
   sums->max = value_of(warp_max(key_of(max)));
   sums->nan = ballot(nan != 0) != 0;
   if (kFilters && sieves) {
-    middle = warp_sum(middle), number = warp_sum(number);
-    sums->middle = fmin(middle * rcp_approx(fmax(number, 1.0f)), sums->max);
+    middle = sum_of_lanes(middle), number = warp_total(number);
+    sums->middle = fmin(middle * rcp_approx(fmax(static_cast<f32>(number), 1.0f)), sums->max);
   }
 }
 QUERN_DEVICE u64 weight_of_chunk(const Part& part, i32 chunk, f32 max, f32 inverse_temperature) {
@@ -132,14 +139,6 @@ QUERN_DEVICE u64 weight_of_chunk(const Part& part, i32 chunk, f32 max, f32 inver
   if (!(note.max > -infinity())) return 0;
   const f32 below = exp_of_minus(at_most(distance(max, note.max, inverse_temperature), 128.0f));
   return static_cast<u64>(note.sum_of_shares() * below * kUnits);
-}
-// The sum of all, by a warp.
-QUERN_DEVICE u64 weight_of_chunks(const Part& part, f32 max, f32 inverse_temperature) {
-  u64 own = 0;
-  QUERN_TWO_AT_ONCE for (i32 c = lane(); c < part.all; c += kWarp) {
-    own += weight_of_chunk(part, c, max, inverse_temperature);
-  }
-  return warp_sum(own);
 }
 
 }  // namespace q

@@ -7,10 +7,32 @@
 
 namespace q {
 
-struct RowSums {
-  f32 max, scale;
-  u64 total;  // of the weights, where they were asked for
+// Bins of candidates: what they weigh, and how many they are.
+struct PickBins {
+  u32* counts;   // [kSpots]
+  u32* weights;  // [kSpots] low and high words
+  QUERN_DEVICE static PickBins at(u32* first) { return {first, first + kSpots}; }
+  QUERN_DEVICE void add(u32 bin, u64 weight) const {
+    const u32 low = static_cast<u32>(weight), sum = atomic_add(weights + 2 * bin, low) + low;
+    const u32 high = static_cast<u32>(weight >> 32) + (sum < low ? 1u : 0u);
+    if (high != 0) atomic_add(weights + 2 * bin + 1, high);
+  }
 };
+// A thread's bins, and what comes before them.
+struct OwnBins {
+  u64 weight[kOwnBins], before;
+  u32 count[kOwnBins], count_before;
+  QUERN_DEVICE void load_counts(const PickBins& bins) {
+    QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) count[i] = bins.counts[kOwnBins * thread_index() + i];
+  }
+  QUERN_DEVICE void load_weights(const PickBins& bins) {
+    QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
+      const u32* const its = bins.weights + 2 * (kOwnBins * thread_index() + i);
+      weight[i] = static_cast<u64>(its[1]) << 32 | its[0];
+    }
+  }
+};
+static_assert(kOwnBins == 2 && kSpots * 3 <= kBinWords);
 
 // The bin of a logit: its distance from the largest, in steps. `pre` takes differences of tiny numbers to where they
 // have a reciprocal.
@@ -25,32 +47,18 @@ struct Spread {
     return x == max ? 0u : static_cast<u32>(fmin((max * pre - x * pre) * per, static_cast<f32>(bins - 1)));
   }
 };
-// What has to be known of candidates.
-struct Held {
-  i32 count;    // in the first block, of which those below the bound, or below `least`, do not count
-  Place bound;  // all tokens from here on are there
-  f32 least;
-  u32 enough;  // 0: all there are
-  // Where this is not 0, the token is asked for at which the sum of the weights reaches it, among those of `from` to
-  // `to` alone.
-  u64 wanted;
-  f32 from, to;
-};
 enum class Picked : i32 {
   done,
   short_of,  // they do not reach as far as is asked for
   crowded    // too many of them lie close together
 };
-// What the choice works with.
-struct Pick {
-  Held held;
-  RowSums sums;
-  Settings settings;
-  bool alone;
-  i32 vocab;
-  u64 random;
-  u64* candidates;
-  u8* work;
+struct PickedToken {
+  Picked picked;
+  Choice choice;
+  u64 left;  // what tokens weigh together down to this one, where `wanted` asks for it
+};
+// What the functions for a few tokens need of a part.
+struct OfDesk {
   Desk* desk;
   QUERN_DEVICE Room room() const {
     Room r{};
@@ -58,165 +66,169 @@ struct Pick {
     return r;
   }
 };
-struct PickedToken {
-  Picked picked;
-  Choice choice;
-  u64 left;  // what tokens weigh together down to this one, where `wanted` asks for it
-};
-QUERN_DEVICE Pick pick_of(const SampleParams& p, const Part& part, const Held& held, const RowSums& sums,
-                          const Settings& s, bool alone, const Stream& stream) {
-  return {held, sums, s, alone, p.vocab, wide(stream.of_row()), part.candidates, part.work, part.desk};
-}
 
-// In the first block.
-QUERN_DEVICE PickedToken pick(const Pick& part) {
-  const Held held = part.held;
-  const RowSums sums = part.sums;
-  const Settings s = part.settings;
-  const bool alone = part.alone;
+// In the first block, as desk->asked says. Compiled once; what it is asked lies in shared memory, since arguments would
+// lie on the stack.
+QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i32 vocab) {
+  const OfDesk part{in_shared(desk_of_block)};
+  candidates = in_shared(candidates), work = in_shared(work);
   Desk& desk = *part.desk;
+  const Asked& held = desk.asked;
+  const bool alone = held.alone;
+  Settings s{};
+  s.top_p = held.top_p, s.top_k = held.top_k;
   u64* const scratch = desk.scratch;
-  u32* const ends = reinterpret_cast<u32*>(part.work);
-  u16* const order = reinterpret_cast<u16*>(part.work + kSpots * 4);
-  static_assert(kSpots == kOwnBins * kThreads && div_up(kCandidates, kThreads) <= kWarp);
-  const bool asked = held.wanted != 0, counts = !asked && s.top_k > 0 && s.top_k < part.vocab;
-  const Scope scope{sums.max, sums.scale, 0.0f, -infinity(), -infinity()};
-  // Beyond so many powers of 2 a token weighs nothing.
-  f32 lowest = fmax(sums.max - 41.0f * rcp_approx(sums.scale), held.least);
-  if (is_token(held.bound)) lowest = fmax(lowest, value_at(held.bound));
-  const Spread spread = asked ? Spread::over(held.to, held.from, kSpots) : Spread::over(sums.max, lowest, kSpots);
-  const auto is_in = [&](f32 x) { return asked ? x >= held.from && x <= held.to : x > -infinity(); };
-
-  bins_zero<kThreads>(ends, kSpots);
-  u64* const told = desk.bins[0];
-  if (thread_index() == 0) told[0] = 0, desk.listed[0] = 0;
-  sync_block();
-  QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
-    const u64 candidate = part.candidates[i];
-    const f32 x = value_of_candidate(candidate);
-    if (place_of_candidate(candidate) < held.bound || !(x >= held.least)) {
-      part.candidates[i] = to_candidate(-infinity(), 0);
-    } else if (is_in(x)) {
-      atomic_add(ends + spread.bin_of(x), 1u);
-    }
-  }
-  sync_block();
-  u32 in[kOwnBins], sum = 0;
-  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) sum += in[i] = ends[kOwnBins * thread_index() + i];
-  u32 begin = static_cast<u32>(sum_before(scratch, sum));
-  const i32 total = static_cast<i32>(scratch[kThreads / kWarp]);
+  const PickBins bins = PickBins::at(reinterpret_cast<u32*>(work));
   const u32 k = static_cast<u32>(s.top_k);
-  const bool cuts = counts && s.top_k <= total;
-  QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
-    ends[kOwnBins * thread_index() + i] = begin;
-    if (cuts && begin < k && k <= begin + in[i]) told[0] = begin + in[i];
-    begin += in[i];
-  }
-  sync_block();
-  if (total == 0 || (held.enough != 0 && is_token(held.bound) && value_at(held.bound) > held.least &&
-                     static_cast<u32>(total) < held.enough)) {
-    return {Picked::short_of, {-1, 0.0f}, 0};
-  }
-  // Those that are few are put in order at once.
-  const i32 all = cuts ? static_cast<i32>(told[0]) : total;
-  const bool few = !alone && !asked && all <= kSegment;
-  QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
-    const u64 candidate = part.candidates[i];
+  const bool asked = held.wanted != 0, counts = !asked && s.top_k > 0 && s.top_k < vocab;
+  const Scope scope{held.max, held.scale};
+  // Beyond so many powers of 2 a token weighs nothing.
+  f32 lowest = fmax(held.max - 41.0f * rcp_approx(held.scale), held.least);
+  if (is_token(held.bound)) lowest = fmax(lowest, value_at(held.bound));
+  const Spread spread = asked ? Spread::over(held.to, held.from, kSpots) : Spread::over(held.max, lowest, kSpots);
+  const auto is_in = [&](f32 x) { return asked ? x >= held.from && x <= held.to : x > -infinity(); };
+  // Whether a candidate is of the bins up to `last` from `first` on.
+  const auto is_of = [&](u64 candidate, u32 first, u32 last) {
     const f32 x = value_of_candidate(candidate);
-    if (!is_in(x)) continue;
-    const u32 at = atomic_add(ends + spread.bin_of(x), 1u);
-    if (!few) {
-      order[at] = static_cast<u16>(i);
-    } else if (at < static_cast<u32>(all)) {
-      desk.few[at] = place_of_candidate(candidate);
+    return is_in(x) && spread.bin_of(x) - first <= last - first;
+  };
+  // Those of some bins, no more than there is room for, into few.
+  const auto list_bins = [&](u32 first, u32 last) {
+    if (thread_index() == 0) desk.listed[0] = 0;
+    sync_block();
+    QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
+      const u64 candidate = candidates[i];
+      if (is_of(candidate, first, last)) desk.few[atomic_add(&desk.listed[0], 1u)] = place_of_candidate(candidate);
     }
-  }
-  sync_block();
-  if (few) return {Picked::done, choose_of_few(part, rank_few(part, scope, all), s, all, part.random), 0};
+    sync_block();
+  };
 
-  // Each thread has a run of the line on which they stand, bin by bin.
-  const i32 each = div_up(total, kThreads), run = thread_index() * each;
-  const auto weigh_at = [&](i32 at) { return scope.weigh(value_of_candidate(part.candidates[order[at]])); };
-  u64 own = 0;
-  QUERN_ROLLED for (i32 at = run; at < run + each && at < total; ++at) own += weigh_at(at);
-  const u64 before = sum_before(scratch, own);
-  u64 left = scratch[kThreads / kWarp];
-  enum class Step : i32 { top_k, top_p, draw };
+  bins_zero<kThreads>(bins.counts, kBinWords);
+  u64* const told = desk.tokens[0];
+  if (thread_index() == 0) told[0] = 0;
+  sync_block();
+  // Where shares are asked for at once, weights are added up as tokens are counted; else where they are many.
+  bool weighs = alone || asked, cuts = false, few = false;
+  u32 number = 0, last = 0;  // of the tokens that are put in order, and the last of their bins
+  i32 total = 0;
+  OwnBins own{};
+  u64 left = 0;
+  QUERN_ROLLED for (bool counted = false;; counted = true) {
+    QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
+      const u64 candidate = candidates[i];
+      const f32 x = value_of_candidate(candidate);
+      if (!counted && (place_of_candidate(candidate) < held.bound || !(x >= held.least))) {
+        candidates[i] = to_candidate(-infinity(), 0);
+      } else if (is_in(x)) {
+        const u32 bin = spread.bin_of(x);
+        if (!counted) atomic_add(bins.counts + bin, 1u);
+        if (weighs) bins.add(bin, scope.weigh(x));
+      }
+    }
+    sync_block();
+    if (!counted && !alone) {
+      own.load_counts(bins);
+      own.count_before = static_cast<u32>(sum_before(scratch, own.count[0] + own.count[1]));
+      total = static_cast<i32>(scratch[kThreads / kWarp]);
+      cuts = counts && s.top_k <= total;
+      if (total == 0 || (held.enough != 0 && is_token(held.bound) && value_at(held.bound) > held.least &&
+                         static_cast<u32>(total) < held.enough)) {
+        return {Picked::short_of, {-1, 0.0f}, 0};
+      }
+      if (!asked) {
+        u32 through = own.count_before;
+        QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
+          const u32 before = through;
+          through += own.count[i];
+          if (cuts && before < k && k <= through)
+            told[0] = u64{through} << 32 | static_cast<u32>(kOwnBins * thread_index() + i);
+        }
+        sync_block();
+        // Those that are few are put in order at once.
+        number = cuts ? static_cast<u32>(told[0] >> 32) : static_cast<u32>(total);
+        last = cuts ? static_cast<u32>(told[0]) : static_cast<u32>(kSpots - 1);
+        few = number <= static_cast<u32>(kSegment);
+      }
+    }
+    if (weighs || few) break;
+    weighs = true;
+  }
+  if (!few) {
+    if (alone) own.load_counts(bins);
+    own.load_weights(bins);
+    own.before = sum_before(scratch, own.weight[0] + own.weight[1]);
+    left = scratch[kThreads / kWarp];
+  }
   QUERN_ROLLED for (Step step = asked ? Step::draw : Step::top_k;;
                     step = step == Step::top_k ? Step::top_p : Step::draw) {
-    u64 wanted = k;
-    if (step == Step::top_k) {
-      if (!cuts) continue;
-    } else if (step == Step::top_p) {
-      wanted = share_of(s.top_p, alone ? sums.total : left, false);
-      if (!(s.top_p < 1.0f) || (wanted >= left && !alone)) continue;
-      if (wanted > left) {
-        return {Picked::short_of, {-1, 0.0f}, 0};
-      }
-    } else if (asked) {
-      wanted = held.wanted;
-      if (wanted > left) {
-        return {Picked::short_of, {-1, 0.0f}, 0};
-      }
-    } else {
-      wanted = scale_to(part.random, left) + 1;
-    }
-    // The thread that has it, then all warps its token on the line.
-    const i32 nth = step == Step::top_k ? static_cast<i32>(k) - 1 : -1;
+    u64 wanted = k, base = 0;
+    u32 bin = 0;
+    bool by_count = false;
     u64* const found = desk.bins[step == Step::top_p ? 1 : 0];
-    if (nth >= 0 ? run <= nth && nth < run + each : before < wanted && wanted <= before + own)
-      found[0] = static_cast<u64>(run), found[1] = before;
-    sync_block();
-    const i32 at = static_cast<i32>(found[0]) + lane();
-    const bool there = lane() < each && at < total;
-    const u64 weight = there ? weigh_at(at) : u64{0}, through = found[1] + warp_scan(weight);
-    const u64 hits = ballot(there && (nth >= 0 ? at == nth : through - weight < wanted && wanted <= through));
-    const int leader = hits != 0 ? static_cast<int>(trailing_zeros(hits)) : 0;
-    const i32 place = shuffle(at, leader);
-    const u64 below = shuffle(through - weight, leader);
-    const u32 bin = spread.bin_of(value_of_candidate(part.candidates[order[place]]));
-    const i32 from = bin != 0 ? static_cast<i32>(ends[bin - 1]) : 0, number = static_cast<i32>(ends[bin]) - from;
-    if (number > kSegment) {
-      // Too many to be ranked; but if all are equal their ids are their order.
-      const f32 x = value_of_candidate(part.candidates[order[place]]);
-      const u64 each_weighs = scope.weigh(x), base = below - each_weighs * static_cast<u64>(place - from);
-      u32 differs = each_weighs == 0 ? 1u : 0u;
-      QUERN_ROLLED for (i32 i = from + thread_index(); i < from + number; i += kThreads) {
-        differs |= value_of_candidate(part.candidates[order[i]]) != x ? 1u : 0u;
+    if (!few) {
+      if (step == Step::top_k) {
+        if (!cuts) continue;
+      } else if (step == Step::top_p) {
+        wanted = share_of(s.top_p, alone ? held.total : left, false);
+        if (!(s.top_p < 1.0f) || (wanted >= left && !alone)) continue;
+      } else {
+        wanted = asked ? held.wanted : scale_to(held.random, left) + 1;
       }
-      if (reduce_max(part.room(), differs) != 0) {
-        return {Picked::crowded, {-1, 0.0f}, 0};
+      by_count = step == Step::top_k || (asked && held.by_count);
+      if (wanted > (by_count ? static_cast<u64>(total) : left)) {
+        return {Picked::short_of, {-1, 0.0f}, 0};
       }
-      const u64 needed = nth >= 0 ? static_cast<u64>(nth - from) : (wanted - base - 1) / each_weighs;
-      i32 least = 0, most = part.vocab - 1;
-      QUERN_ROLLED while (least < most) {
-        const i32 middle = (least + most) / 2;
-        u32 up_to = 0;
-        QUERN_ROLLED for (i32 i = from + thread_index(); i < from + number; i += kThreads) {
-          up_to += token_of_candidate(part.candidates[order[i]]) <= middle ? 1u : 0u;
+      // The bin that reaches it.
+      u64 at = own.before;
+      u32 count_at = own.count_before;
+      QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
+        const u64 from = by_count ? u64{count_at} : at, in = by_count ? u64{own.count[i]} : own.weight[i];
+        if (from < wanted && wanted <= from + in) {
+          found[0] = static_cast<u64>(kOwnBins * thread_index() + i), found[1] = at, found[2] = count_at;
+          found[3] = own.count[i];
         }
-        const bool there_yet = u64{reduce_sum(part.room(), up_to)} > needed;
-        least = there_yet ? least : middle + 1, most = there_yet ? middle : most;
+        at += own.weight[i], count_at += own.count[i];
       }
-      left = base + (needed + 1) * each_weighs;
-      if (step != Step::draw) continue;
-      return {Picked::done, {least, x}, left};
+      sync_block();
+      bin = last = static_cast<u32>(found[0]), number = static_cast<u32>(found[3]), base = found[1];
+      if (number > static_cast<u32>(kSegment)) {
+        // Too many to be ranked; but if all are equal their ids are their order.
+        u32 least = ~0u, most = 0;
+        QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
+          if (!is_of(candidates[i], bin, bin)) continue;
+          const u32 key = key_of(value_of_candidate(candidates[i]));
+          least = key < least ? key : least, most = key > most ? key : most;
+        }
+        least = reduce_min(part.room(), least), most = reduce_max(part.room(), most);
+        const u64 each_weighs = scope.weigh(value_of(most));
+        if (least != most || each_weighs == 0) {
+          return {Picked::crowded, {-1, 0.0f}, 0};
+        }
+        const u64 needed = by_count ? wanted - found[2] - 1 : (wanted - base - 1) / each_weighs;
+        i32 id = 0, highest = vocab - 1;
+        QUERN_ROLLED while (id < highest) {
+          const i32 middle = (id + highest) / 2;
+          u32 up_to = 0;
+          QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
+            up_to += token_of_candidate(candidates[i]) <= middle && is_of(candidates[i], bin, bin) ? 1u : 0u;
+          }
+          const bool there_yet = u64{reduce_sum(part.room(), up_to)} > needed;
+          id = there_yet ? id : middle + 1, highest = there_yet ? middle : highest;
+        }
+        left = base + (needed + 1) * each_weighs;
+        if (step != Step::draw) continue;
+        return {Picked::done, {id, value_of(most)}, left};
+      }
     }
-    // The bin's tokens, and what comes before them.
-    u64 base = 0;
-    if (thread_index() < number) {
-      const u64 candidate = part.candidates[order[from + thread_index()]];
-      desk.few[thread_index()] = place_of_candidate(candidate);
-      if (from + thread_index() < place) base = scope.weigh(value_of_candidate(candidate));
-    }
-    base = below - reduce_sum(part.room(), base);
-    const Ranked ranked = rank_few(part, scope, number);
+    list_bins(bin, last);
+    const Ranked ranked = rank_few(part, scope, static_cast<i32>(number));
+    if (few) return {Picked::done, choose_of_few(part, ranked, s, static_cast<i32>(number), held.random), 0};
     const u64 above = base + ranked.before, reached = above + ranked.weight;
-    if (ranked.there && (nth >= 0 ? from + static_cast<i32>(ranked.rank) == nth : above < wanted && wanted <= reached))
-      found[2] = ranked.place, found[3] = reached;
+    if (ranked.there && (by_count ? found[2] + ranked.rank + 1 == wanted : above < wanted && wanted <= reached))
+      found[4] = ranked.place, found[5] = reached;
     sync_block();
-    left = found[3];
-    if (step == Step::draw) return {Picked::done, {index_at(found[2]), value_at(found[2])}, left};
+    left = found[5];
+    if (step == Step::draw) return {Picked::done, {index_at(found[4]), value_at(found[4])}, left};
   }
 }
 

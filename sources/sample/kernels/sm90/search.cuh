@@ -16,7 +16,7 @@ inline constexpr f32 kMagic = 0x1p23f;  // x + kMagic has the integer nearest to
 // How tokens are weighed, sorted into bins and ranked.
 inline constexpr int kFineBits = 5, kFine = 1 << kFineBits, kTopBits = 2 * kFineBits, kTopBins = 1 << kTopBits;
 static_assert(kFine <= kWarp && kTopBins * 3 == kBinWordsKept);
-struct Scope {
+struct RowScope {
   f32 max, scale, per;  // bins a power of 2 of weight
   u32 top;              // key of the largest logit
   QUERN_DEVICE f32 exponent(f32 x) const { return exponent_of(max, x, scale); }
@@ -73,7 +73,7 @@ struct Bins {
       const u32 its = shuffle(bin, leader);
       const bool mine = left && bin == its;
       if (popcount(ballot(mine)) < 8) break;  // the same in all lanes
-      const u64 sum = warp_sum(mine ? amount : u64{0});
+      const u64 sum = warp_total(mine ? amount : u64{0});
       if (lane() == leader) add(bin, sum);
       left = left && !mine;
     }
@@ -87,7 +87,7 @@ struct Bins {
                       (static_cast<u64>(words[2 * kTopBins + bin]) << 28);
       sync_warp();
       sums()[bin] = sum;
-      const u64 all = warp_sum(lane() < kFine ? sum : u64{0});
+      const u64 all = warp_total(lane() < kFine ? sum : u64{0});
       if (lane() == 0) coarse()[c] = all;
     }
   }
@@ -162,7 +162,7 @@ QUERN_DEVICE void each_token(const Part& part, f32 least, i32 held, F f) {
 }
 
 // The part's tokens from `least` on into bins of the scope, by what they weigh or by their number.
-QUERN_DEVICE void bin_part(const Part& part, const Scope& scope, f32 least, i32 held, bool by_count) {
+QUERN_DEVICE void bin_part(const Part& part, const RowScope& scope, f32 least, i32 held, bool by_count) {
   const Bins bins = Bins::of(part);
   bool first = true, crowded = false;
   each_token(part, least, held, [&](bool here, f32 x, i32) {
@@ -188,7 +188,7 @@ QUERN_DEVICE void bin_part(const Part& part, const Scope& scope, f32 least, i32 
 // 32 numbers, one a lane, and what they sum up to from a beginning on; 0 in further lanes.
 struct Line {
   u64 own, through;
-  QUERN_DEVICE Line(u64 v, u64 before) : own(v), through(before + warp_scan(v)) {}
+  QUERN_DEVICE Line(u64 v, u64 before) : own(v), through(before + warp_through(v)) {}
   // The first lane at which the sum reaches so much; kFine: none does.
   QUERN_DEVICE u32 find(u64 wanted) const {
     const u64 reach = ballot(lane() < kFine && through >= wanted);
@@ -211,16 +211,24 @@ QUERN_DEVICE u64 sum_of_told(const Part& part, const u64* told) {
 // to each other have the same token and share the comparisons; the first of them is `there`. For `threads` threads, of
 // which this is the t-th.
 QUERN_DEVICE Ranked rank_listed(const Place* places, const u64* weights, i32 count, i32 t, i32 threads) {
-  i32 sharers = 1;
-  QUERN_UNROLL for (int wider = 2; wider <= 8; wider *= 2) sharers = count * wider <= threads ? wider : sharers;
-  const i32 of = t / sharers, among = t & (sharers - 1);
+  int shift = 0;
+  QUERN_UNROLL for (int wider = 1; wider <= 3; ++wider) shift = count << wider <= threads ? wider : shift;
+  const i32 sharers = 1 << shift, of = t >> shift, among = t & (sharers - 1);
   Ranked own{};
   own.there = among == 0 && of < count;
   if (of < count) own.place = places[of], own.weight = weights[of];
-  QUERN_FOUR_AT_ONCE for (i32 i = among; i < count; i += sharers) {
-    const bool more = places[i] > own.place;
-    own.before += more ? weights[i] : u64{0}, own.rank += more;
+  QUERN_ROLLED for (i32 begin = 0; begin < count; begin += 4 * sharers) {
+    QUERN_UNROLL for (int m = 0; m < 4; ++m) {
+      // Beyond the end the first once more, so that no load waits for a branch.
+      const i32 other = begin + among + m * sharers;
+      const bool there = other < count;
+      const Place its = places[there ? other : 0];
+      const u64 weight = weights[there ? other : 0];
+      const bool more = there && its > own.place;
+      own.before += more ? weight : u64{0}, own.rank += more;
+    }
   }
+  sync_warp();
   QUERN_ROLLED for (int d = 1; d < sharers; d *= 2) {
     own.before += shuffle_xor(own.before, d), own.rank += shuffle_xor(own.rank, d);
   }
