@@ -16,6 +16,8 @@ namespace quern::ops::copy {
 namespace {
 
 constexpr std::int64_t kNarrow = std::int64_t{1} << 30;
+constexpr std::int64_t kFewBlocks = 8;       // small ones, on a multiprocessor
+constexpr std::int64_t kFewElements = 4096;  // for each multiprocessor, that change places by small tiles
 constexpr const char* kInputs[] = {"inputs[0]",  "inputs[1]",  "inputs[2]",  "inputs[3]", "inputs[4]",  "inputs[5]",
                                    "inputs[6]",  "inputs[7]",  "inputs[8]",  "inputs[9]", "inputs[10]", "inputs[11]",
                                    "inputs[12]", "inputs[13]", "inputs[14]", "inputs[15]"};
@@ -153,6 +155,14 @@ int access(const Request& request, const Walk& walk, int tensor, int skip, std::
   return widest(others, tensor, bytes, request.call.alignment, std::min<int>(most, static_cast<int>(16 / bytes)));
 }
 
+Shape tiles_shape(const Request& request, const Part& part) {
+  Shape shape;
+  shape.form = Form::tiles;
+  shape.from = request.from, shape.to = request.to;
+  shape.rank = part.walk.rank;
+  return shape;
+}
+
 Shape transpose_shape(const Request& request, const Part& part) {
   Shape shape;
   shape.form = Form::transpose;
@@ -216,14 +226,15 @@ jit::Launch launch_of(const quern_copy_args& args, std::int64_t blocks) {
 
 void run_transpose(const Request& request, const Part& part, const Runtime& runtime, const quern_copy_args& args) {
   const Walk& w = part.walk;
-  const Shape shape = transpose_shape(request, part);
+  const bool few = part.rows * w.shape[0] <= std::int64_t{request.call.sms} * kFewElements;
+  const Shape shape = few ? tiles_shape(request, part) : transpose_shape(request, part);
   q::TransposeParams p{};
   p.from = w.data[1], p.to = w.data[0];
   p.k = w.shape[at(part.across)], p.l = w.shape[0];
   p.from_l = w.strides[1][0] * request.from_bytes;
   p.to_k = w.strides[0][at(part.across)] * request.to_bytes;
-  const std::int64_t side = 128 / request.from_bytes;
-  const std::int64_t tiles_k = (p.k + side - 1) / side, tiles_l = (p.l + 127) / 128;
+  const std::int64_t side_k = few ? q::kCopySide : 128 / request.from_bytes, side_l = few ? q::kCopySide : 128;
+  const std::int64_t tiles_k = (p.k + side_k - 1) / side_k, tiles_l = (p.l + side_l - 1) / side_l;
   std::int64_t tiles = tiles_k * tiles_l;
   p.tiles_k = divisor(static_cast<std::int32_t>(tiles_k)), p.tiles_l = divisor(static_cast<std::int32_t>(tiles_l));
   std::size_t outer = 0;
@@ -246,15 +257,16 @@ q::CopyPart params_of(const Request& request, const Part& part, const Shape& sha
   p.from = part.filled ? nullptr : w.data[1];
   p.to = w.data[0];
   for (int d = 0; d < w.rank; ++d) {
-    p.to_strides[d] = w.strides[0][at(d)] * request.to_bytes;
-    p.from_strides[d] = w.strides[1][at(d)] * request.from_bytes;
+    p.dims[d].to = q::distance(w.strides[0][at(d)] * request.to_bytes);
+    p.dims[d].from = q::distance(w.strides[1][at(d)] * request.from_bytes);
   }
   for (int d = 0; d < shape.rank - 1; ++d) {
     const std::int64_t value = d == 0 ? part.vectors : d < w.rank ? w.shape[at(d)] : 1;
-    p.extents[d].value = value;
+    q::CopyExtent& extent = p.dims[d].extent;
+    extent.value = value;
     if (shape.wide) continue;
     const q::Divisor by = divisor(static_cast<std::int32_t>(value));
-    p.extents[d].multiplier = by.multiplier, p.extents[d].shift = by.shift;
+    extent.multiplier = by.multiplier, extent.shift = by.shift;
   }
   p.vectors = part.vectors * part.rows;
   p.whole = w.shape[0] / shape.width;
@@ -277,27 +289,34 @@ bool repeats(const Rows& rows) {
 void run_rows(const Request& request, const Rows& rows, const Runtime& runtime, const quern_copy_args& args) {
   const jit::Kernel* kernel = kernel_of(rows.shape, runtime, args);
   q::CopyParams p{};
+  const auto part = [&](std::size_t i) -> q::CopyPart& { return i == 0 ? p.first : p.others[i - 1]; };
   p.fill = request.fill;
   std::int64_t vectors = 0;
   for (std::size_t i = 0; i < rows.count; ++i) {
-    p.parts[i] = params_of(request, rows.parts[i], rows.shape);
-    vectors += p.parts[i].vectors;
+    part(i) = params_of(request, rows.parts[i], rows.shape);
+    vectors += part(i).vectors;
   }
-  // Few vectors are spread over all multiprocessors, one a thread; many come several to a thread, but where 16 bytes
-  // are read and written each time: blocks that come and go spread these better.
+  // Few vectors are spread over all multiprocessors, one a thread, by blocks that start sooner; many come several to a
+  // thread, but where 16 bytes are read and written each time: blocks that come and go spread these better.
   const std::int64_t threads_at_once = std::int64_t{request.call.sms} * 2048;
   const bool plain = rows.shape.width * std::min(request.from_bytes, request.to_bytes) == 16 && !repeats(rows);
   const std::int64_t most_each = plain ? 1 : steps(rows.shape);
   p.tile = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors / threads_at_once, 1, most_each)) * kThreads;
+  bool filled = false;
+  for (std::size_t i = 0; i < rows.count; ++i) filled = filled || rows.parts[i].filled;
+  const bool cuda = runtime.driver->device().limits.target.family() == jit::Family::cuda;
+  if (cuda && !filled && args.max_sms == 0 && vectors <= std::int64_t{request.call.sms} * kFewBlocks * kFewThreads)
+    p.tile = kFewThreads;
   for (std::size_t i = 0; i < rows.count; ++i) {
-    p.parts[i].first_tile = p.tiles;
-    p.tiles += (p.parts[i].vectors + p.tile - 1) / p.tile;
+    p.first_tile[i] = p.tiles;
+    p.tiles += (part(i).vectors + p.tile - 1) / p.tile;
   }
-  for (std::size_t i = rows.count; i < at(rows.shape.parts); ++i) p.parts[i].first_tile = p.tiles;
+  for (std::size_t i = rows.count; i < at(rows.shape.parts); ++i) p.first_tile[i] = p.tiles;
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
-  p.single = p.tile == kThreads && p.tiles <= most ? 1 : 0;
-  for (std::size_t i = 0; i < rows.count; ++i) p.single = rows.parts[i].filled ? 0 : p.single;
-  ops::launch(runtime, *kernel, launch_of(args, std::min<std::int64_t>(p.tiles, most)), "launching copy", p);
+  p.single = p.tile <= kThreads && p.tiles <= most && !filled ? 1 : 0;
+  jit::Launch launch = launch_of(args, std::min<std::int64_t>(p.tiles, most));
+  if (p.single != 0) launch.block[0] = static_cast<std::uint32_t>(p.tile);
+  ops::launch(runtime, *kernel, launch, "launching copy", p);
 }
 
 // Caches and activations are moved by ops of their own.
@@ -345,6 +364,7 @@ void prepare(const Runtime& runtime, const quern_copy_args& args) {
         smaller, true,
         [&](const Part& part) {
           kernel_of(transpose_shape(smaller, part), runtime, args);
+          kernel_of(tiles_shape(smaller, part), runtime, args);
           // Where it is too short to go through shared memory.
           Rows alone;
           alone.parts[alone.count++] = part;

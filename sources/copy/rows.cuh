@@ -19,35 +19,40 @@ QUERN_DEVICE i32 divided(i32 n, const CopyExtent& by) {
 #endif
 
 struct RowsParams {
-  i64 tiles;
   i32 tile, single;
+  CopyPart first;
+  i64 tiles;
   u64 fill;
-  CopyPart parts[kParts];
+  i64 first_tile[kCopyParts];
+  CopyPart others[kParts > 1 ? kParts - 1 : 1];
 };
 
 struct Vector {
   i64 from, to;  // bytes
   bool whole;
+  i64 row_from;  // `from` of its row's first
 };
 
 QUERN_DEVICE Vector vector_at(const CopyPart& part, Index number) {
-  Vector v{0, 0, true};
+  Vector v{0, 0, true, 0};
+  i64 within = 0;
   Index rest = number;
   QUERN_UNROLL for (int d = 0; d < kRank; ++d) {
     Index at = rest;
     if (d < kRank - 1) {
-      rest = divided(rest, part.extents[d]);
-      at -= rest * static_cast<Index>(part.extents[d].value);
+      rest = divided(rest, part.dims[d].extent);
+      at -= rest * static_cast<Index>(part.dims[d].extent.value);
     }
     if (d == 0 && kWidth > 1) {
       v.whole = at < static_cast<Index>(part.whole);
-      v.from += part.repeated ? 0 : static_cast<i64>(at) * (kWidth * static_cast<int>(sizeof(From)));
+      within = part.repeated ? 0 : static_cast<i64>(at) * (kWidth * static_cast<int>(sizeof(From)));
       v.to += static_cast<i64>(at) * (kWidth * static_cast<int>(sizeof(To)));
     } else {
-      v.from += static_cast<Index>(part.from_strides[d]) * static_cast<i64>(at);
-      v.to += static_cast<Index>(part.to_strides[d]) * static_cast<i64>(at);
+      v.row_from += along(part.dims[d].from, at);
+      v.to += along(part.dims[d].to, at);
     }
   }
+  v.from = v.row_from + within;
   return v;
 }
 
@@ -107,7 +112,7 @@ QUERN_DEVICE void fill_tile(const CopyPart& part, u64 bits, Index begin, Index e
 }
 
 QUERN_DEVICE void copy_tile(const RowsParams& p, const CopyPart& part, i64 tile) {
-  const Index begin = static_cast<Index>((tile - part.first_tile) * p.tile), vectors = static_cast<Index>(part.vectors);
+  const Index begin = static_cast<Index>(tile * p.tile), vectors = static_cast<Index>(part.vectors);
   const Index end = vectors - begin < static_cast<Index>(p.tile) ? vectors : begin + static_cast<Index>(p.tile);
   if (part.from == nullptr) return fill_tile(part, p.fill, begin, end);
   Elements<From, kWidth> held[kSteps];
@@ -130,31 +135,37 @@ QUERN_DEVICE void copy_tile(const RowsParams& p, const CopyPart& part, i64 tile)
   }
 }
 
-// Few vectors take little longer than their code is fetched: theirs is short, and laid in front.
-QUERN_DEVICE void copy_one(const CopyPart& part, i32 tile) {
-  const Index at = static_cast<Index>(tile) * kThreads + thread_index();
-  if (at >= static_cast<Index>(part.vectors)) return;
-  const Vector v = vector_at(part, at);
-  if (laid_first(v.whole)) {
-    store_elements<To, kWidth>(part.to + v.to, converted<From, To>(take(part, v)));
-  } else {
-    copy_singly(part, v);
-  }
+// Few vectors take little longer than their code is fetched: theirs is short, laid in front, and without a branch
+// before its load. Who has no vector, or none that is whole, loads the first one of all, or of its row.
+QUERN_DEVICE void copy_one(const CopyPart& part, i32 tile, i32 threads) {
+  const Index at = static_cast<Index>(tile) * threads + thread_index();
+  const bool there = at < static_cast<Index>(part.vectors);
+  const Vector own = vector_at(part, there ? at : 0), v{own.whole ? own.from : own.row_from, own.to, true, 0};
+  const Elements<To, kWidth> out = converted<From, To>(take(part, v));
+  if (there && own.whole) store_elements<To, kWidth>(part.to + own.to, out);
+  if (kWidth > 1 && there && !own.whole) copy_singly(part, own);
 }
 
-QUERN_DEVICE const CopyPart& part_of(const RowsParams& p, i64 tile) {
+// The part that a tile belongs to, and its number there.
+struct Share {
+  const CopyPart& part;
+  i64 tile;
+};
+QUERN_DEVICE Share share_of(const RowsParams& p, i64 tile) {
+  if constexpr (kParts == 1) return {p.first, tile};
   int part = 0;
-  QUERN_UNROLL for (int i = 1; i < kParts; ++i) part = tile >= p.parts[i].first_tile ? i : part;
-  return p.parts[part];
+  QUERN_UNROLL for (int i = 1; i < kParts; ++i) part = tile >= p.first_tile[i] ? i : part;
+  return {part == 0 ? p.first : p.others[part - 1], tile - p.first_tile[part]};
 }
 
 QUERN_DEVICE void copy_rows(const RowsParams& p) {
   if (laid_first(p.single != 0)) {
-    const CopyPart& part = part_of(p, block_index(0));
-    return copy_one(part, block_index(0) - static_cast<i32>(part.first_tile));
+    const Share share = share_of(p, block_index(0));
+    return copy_one(share.part, static_cast<i32>(share.tile), p.tile);
   }
   QUERN_ROLLED for (i64 tile = block_index(0); tile < p.tiles; tile += block_count(0)) {
-    copy_tile(p, part_of(p, tile), tile);
+    const Share share = share_of(p, tile);
+    copy_tile(p, share.part, share.tile);
   }
 }
 

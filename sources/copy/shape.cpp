@@ -14,7 +14,7 @@
 namespace quern::ops::copy {
 namespace {
 
-constexpr Names<Form, 2> kForms = {{{"rows", Form::rows}, {"transpose", Form::transpose}}};
+constexpr Names<Form, 3> kForms = {{{"rows", Form::rows}, {"transpose", Form::transpose}, {"tiles", Form::tiles}}};
 constexpr Names<int, 6> kRanks = {{{"1", 1}, {"2", 2}, {"3", 3}, {"4", 4}, {"5", 5}, {"6", 6}}};
 constexpr Names<int, 5> kWidths = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}, {"1", 1}}};
 constexpr Names<int, 3> kParts = {{{"1", 1}, {"4", 4}, {"16", 16}}};
@@ -63,8 +63,11 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     throw Error(QUERN_INVALID, "copy: from_width is " + std::to_string(shape.from_width) +
                                    "; allowed: powers of two up to " + std::to_string(16 / bytes_of(shape.from)));
   }
-  if (is_transpose(shape) && shape.rank < 2)
-    throw Error(QUERN_INVALID, "copy: rank is 1; allowed: 2 to 6 in the form transpose");
+  if (!is_rows(shape) && shape.rank < 2)
+    throw Error(QUERN_INVALID, "copy: rank is 1; allowed: 2 to 6 in the forms transpose and tiles");
+  if (shape.form == Form::tiles && shape.width != 1) {
+    throw Error(QUERN_INVALID, "copy: width is " + std::to_string(shape.width) + "; allowed in the form tiles: 1");
+  }
   return kConstants.to_spec(shape, target.target);
 }
 
@@ -86,6 +89,11 @@ jit::Unit unit(const jit::Spec& spec) {
     define("STEPS", steps(shape));
     define("PARTS", shape.parts);
     define("WIDE", shape.wide ? 1 : 0);
+  } else if (shape.form == Form::tiles) {
+    unit.entry = "quern_copy_tiles";
+    unit.source = embedded("copy/tiles.cuh");
+    define("BLOCKS_PER_SM", 8);
+    define("OUTER", shape.rank - 2);
   } else {
     unit.entry = "quern_transpose";
     unit.source = embedded("copy/transpose.cuh");

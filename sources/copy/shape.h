@@ -8,7 +8,7 @@
 
 namespace quern::ops::copy {
 
-enum class Form : std::uint8_t { rows, transpose };
+enum class Form : std::uint8_t { rows, transpose, tiles };
 
 // Where `from` and `to` are the same, elements are bits of their size.
 struct Shape {
@@ -21,8 +21,8 @@ struct Shape {
   bool wide = false;   // of rows: index arithmetic of 64 bits
 };
 
-inline constexpr int kThreads = 256;
-inline constexpr int kTransposeBlocks = 6;  // on a multiprocessor
+inline constexpr int kThreads = 256, kFewThreads = 128;  // of a block, and where there are few vectors
+inline constexpr int kTransposeBlocks = 6;               // on a multiprocessor
 // Vectors that a thread has on their way.
 int steps(const Shape& shape);
 

@@ -136,18 +136,10 @@ QUERN_DEVICE void put_by_words(u8* to, i64 to_k, i64 rows, i64 columns, const u8
 }
 
 QUERN_DEVICE void transpose_tile(const TransposeParams& p, i32 number, u8* tile) {
-  const i32 rest = number / p.tiles_k, outer = rest / p.tiles_l;
-  const i64 k0 = static_cast<i64>(number - rest * p.tiles_k.value) * kSide;
-  const i64 l0 = static_cast<i64>(rest - outer * p.tiles_l.value) * kTileL;
-  const u8* from = p.from;
-  u8* to = p.to;
-  i32 left = outer;
-  QUERN_UNROLL for (int d = 0; d < kOuter; ++d) {
-    const i32 next = left / p.outer[d];
-    const i64 at = left - next * p.outer[d].value;
-    from += at * p.from_outer[d], to += at * p.to_outer[d];
-    left = next;
-  }
+  const TilePlace place = place_of_tile<kOuter>(p, number);
+  const i64 k0 = static_cast<i64>(place.k) * kSide, l0 = static_cast<i64>(place.l) * kTileL;
+  const u8* const from = place.from;
+  u8* const to = place.to;
 
   // A thread takes vectors along one k of kJoined lines in each of kUnits steps of l, and stores for several k what has
   // its l: addresses are sums, so that they need few registers.

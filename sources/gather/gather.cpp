@@ -20,7 +20,7 @@
 namespace quern::ops::gather {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 256, kFewThreads = 128;  // of a block, and where there are few chunks
 constexpr int kBlocksPerSm = 8;
 constexpr std::uint32_t kFlags = QUERN_GATHER_HAS_PADDING | QUERN_GATHER_SHARD;
 
@@ -183,14 +183,17 @@ void run(const Runtime& runtime, const quern_gather_args& args) {
   const jit::Kernel* kernel = kernel_of(problem, runtime, args);
   if (problem.params.chunks_all == 0) return;
   if (!problem.shard) check_indices(runtime, args, [&](IndexList& list) { list_ids(problem, &list); });
-  // Few chunks are spread over all multiprocessors; of many a thread takes several, as blocks do not start that fast.
+  // Few chunks are spread over all multiprocessors, by blocks that start sooner; of many a thread takes several, as
+  // blocks do not start that fast.
   const std::int64_t at_once = std::int64_t{problem.sms} * kBlocksPerSm * kThreads;
   problem.params.tile *= problem.params.chunks_all > 4 * at_once ? q::kGatherAtOnce : 1;
+  const bool cuda = runtime.driver->device().limits.target.family() == jit::Family::cuda;
+  if (cuda && args.max_sms == 0 && problem.params.chunks_all <= at_once / 2) problem.params.tile = kFewThreads;
   const std::int64_t tiles = (std::int64_t{problem.params.chunks_all} + problem.params.tile - 1) / problem.params.tile;
-  problem.params.single = problem.params.tile == kThreads && tiles <= problem.most_blocks ? 1 : 0;
+  problem.params.single = problem.params.tile <= kThreads && tiles <= problem.most_blocks ? 1 : 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(tiles, problem.most_blocks));
-  launch.block[0] = kThreads;
+  launch.block[0] = static_cast<std::uint32_t>(problem.params.single != 0 ? problem.params.tile : kThreads);
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, *kernel, launch, "launching gather", problem.params);

@@ -39,12 +39,14 @@ QUERN_DEVICE void store_chunk(const GatherParams& p, i32 row, i32 chunk, const L
   store_packed<To, kWidth>(to, stored_of<From>(loaded, p.scale));
 }
 
-// Few chunks take little longer than their code is fetched: theirs is short, and laid in front.
+// Few chunks take little longer than their code is fetched: theirs is short, laid in front, and without a branch before
+// its loads. Who has no chunk loads the first one.
 QUERN_DEVICE void gather_one(const GatherParams& p) {
-  const i32 at = block_index(0) * kThreads + thread_index();
-  if (at >= p.chunks_all) return;
-  const i32 row = at / p.chunks, chunk = at - row * p.chunks.value;
-  store_chunk(p, row, chunk, load_chunk(p, integer_at(p.ids, row), chunk));
+  const i32 own = block_index(0) * p.tile + thread_index();
+  const bool there = own < p.chunks_all;
+  const i32 at = there ? own : 0, row = at / p.chunks, chunk = at - row * p.chunks.value;
+  const Loaded loaded = load_chunk(p, integer_at(p.ids, row), chunk);
+  if (there) store_chunk(p, row, chunk, loaded);
 }
 
 QUERN_DEVICE void gather(const GatherParams& p) {
@@ -72,7 +74,6 @@ QUERN_DEVICE void gather(const GatherParams& p) {
 
 QUERN_KERNEL(quern_gather, THREADS, BLOCKS_PER_SM, QUERN_PARAM q::GatherParams p) {
   q::launch_next_grid();
-  q::fetch_parameters(p);
   q::wait_for_previous_grid();
   q::gather(p);
 }

@@ -19,7 +19,7 @@ struct GatherParams {
   i32 pads;        // `padding` counts
   i32 chunks_all;  // of all results
   i32 tile;        // of a block
-  i32 single;      // each thread of the grid has one at most
+  i32 single;      // each thread of the grid, of blocks of `tile`, has one at most
   Divisor chunks;  // of a row
   f32 scale;
 };

@@ -22,30 +22,35 @@ struct NormMoments {
   f32 mean, squares;
 };
 
-// Strides in elements.
+// Strides in elements. Arguments are fetched line by line, of 64 bytes from 16 bytes before the first of them on: what
+// every norm needs is in one, what many need in the next.
 struct NormParams {
-  const void* x;         // [rows, n]
-  const void* residual;  // [rows, n]
-  const void* weight;    // [n], or of a group norm [channels]
-  const void* bias;
-  const void* scale;  // [rows / each, n]
-  const void* shift;
-  void* out;             // [rows, n]
-  void* residual_out;    // [rows, n]; may be null
-  NormMoments* moments;  // [rows, pieces]
-  i64 x_stride, residual_stride, out_stride, residual_out_stride, scale_stride, shift_stride;
+  const void* x;  // [rows, n]
+  void* out;      // [rows, n]
+  i64 x_stride, out_stride;
+  const void* weight;  // [n], or of a group norm [channels]
   i32 rows;
   i32 n;
-  i32 pieces, piece;  // of a row, and the elements of each but for the last one
-  Divisor each;       // rows that are modulated alike
-  Divisor groups;     // of a group norm: rows of a sample, which lie one behind the other
-  Divisor places;     // and elements of a channel; with the channels last, channels of a row
-  i64 place_stride;   // and what lies between the places then
-  i32 channels;       // and channels of a row
+
+  const void* bias;
+  const void* residual;  // [rows, n]
+  void* residual_out;    // [rows, n]; may be null
+  i64 residual_stride, residual_out_stride;
   f32 eps;
   f32 divide;         // what the sum of squares is divided by: n or 1
   f32 weight_offset;  // 1 where the norm multiplies by 1 + weight
   f32 scale_offset;   // 1 where it multiplies by 1 + scale
+  const void* scale;  // [rows / each, n]
+
+  const void* shift;
+  i64 scale_stride, shift_stride;
+  Divisor each;          // rows that are modulated alike
+  i32 channels;          // of a group norm: channels of a row,
+  Divisor groups;        // rows of a sample, which lie one behind the other,
+  Divisor places;        // and elements of a channel; with the channels last, channels of a row
+  i64 place_stride;      // and what lies between the places then
+  i32 pieces, piece;     // of a row, and the elements of each but for the last one
+  NormMoments* moments;  // [rows, pieces]
 };
 
 }  // namespace q

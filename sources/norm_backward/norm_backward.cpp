@@ -29,10 +29,11 @@ enum class Stage : std::uint8_t { rows, sums };
 
 struct Shape {
   Stage stage = Stage::rows;
-  Dtype out = Dtype::f32;  // sums: the gradients of weight and bias
+  Dtype out = Dtype::f32;  // the gradients of weight and bias
   Dtype element = Dtype::bf16;
   Dtype weight = Dtype::other;  // other: none
   bool centred = true, add = false, sums = true, tail = false;
+  bool alone = false;  // rows: the sums are those of all rows
   int access = 16;
   int team = 0;
 
@@ -40,7 +41,8 @@ struct Shape {
 };
 
 constexpr bool is_rows(const Shape& shape) { return shape.stage == Stage::rows; }
-constexpr bool is_sums(const Shape& shape) { return shape.stage == Stage::sums; }
+
+constexpr bool has_out(const Shape& shape) { return shape.stage == Stage::sums || shape.alone; }
 
 constexpr Names<Stage, 2> kStages = {{{"rows", Stage::rows}, {"sums", Stage::sums}}};
 constexpr Names<bool, 2> kKinds = {{{"layer", true}, {"rms", false}}};
@@ -49,7 +51,8 @@ constexpr Names<Dtype, 4> kOptional = {
 constexpr Names<int, 4> kAccesses = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}}};
 constexpr auto kConstants =
     describe<Shape>(tag_norm_backward, "norm_backward", choice<&Shape::stage>("stage", nullptr, kStages),
-                    choice<&Shape::out>("out", "OUT", kFloatDtypes).when(is_sums),
+                    flag<&Shape::alone>("alone", "ALONE").optional().when(is_rows),
+                    choice<&Shape::out>("out", "OUT", kFloatDtypes).when(has_out),
                     choice<&Shape::element>("dtype", "ELEMENT", kFloatDtypes).when(is_rows),
                     choice<&Shape::weight>("weight", nullptr, kOptional).optional().when(is_rows),
                     choice<&Shape::centred>("kind", nullptr, kKinds).when(is_rows),
@@ -233,14 +236,19 @@ class Reader {
     p.eps = args_.eps;
     // Whole rounds of a block's teams, in few enough parts where sums are to be joined.
     const std::int64_t teams = norm::threads_of(rows, warp) / rows.team, units = (p.rows + teams - 1) / teams;
-    // A part's sums are as much to write and read as two rows: it has several where there are rows enough.
+    // A part's sums are as much to write and read as two rows: it has several where there are rows enough. A few rounds
+    // of rows take less than a second launch.
     const std::int64_t most =
         shape.sums ? std::min(units, std::clamp<std::int64_t>(units / kRowsOfPart, kFewParts, q::kNormParts)) : units;
-    const std::int64_t each = most == 0 ? 1 : (units + most - 1) / most;
+    const std::int64_t each = shape.sums && units <= q::kNormAloneRounds ? std::max<std::int64_t>(units, 1)
+                              : most == 0                                ? 1
+                                                                         : (units + most - 1) / most;
     p.each = static_cast<std::int32_t>(each * teams);
     p.parts = static_cast<std::int32_t>((units + each - 1) / each);
     problem_.most_parts = static_cast<int>(std::min<std::int64_t>(most, q::kNormParts));
     problem_.sums_params.parts = p.parts, problem_.sums_params.n = p.n;
+    shape.alone = shape.sums && p.parts == 1;
+    if (shape.alone) shape.out = problem_.sums.out;
   }
 
   const quern_norm_backward_args& args_;
@@ -262,11 +270,11 @@ const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const q
                     args.stream);
 }
 
-void begin_both(const Problem& problem, const Runtime& runtime, const quern_norm_backward_args& args) {
-  if (!problem.shape.sums) return;
-  const jit::Target target = runtime.driver->device().limits.target;
-  const std::array specs = {kConstants.to_spec(problem.shape, target), kConstants.to_spec(problem.sums, target)};
-  begin_kernels(runtime, specs, args.flags, args.stream);
+void begin(const Runtime& runtime, const quern_norm_backward_args& args, std::initializer_list<Shape> shapes) {
+  std::array<jit::Spec, 3> specs;
+  std::size_t count = 0;
+  for (const Shape& shape : shapes) specs[count++] = kConstants.to_spec(shape, runtime.driver->device().limits.target);
+  begin_kernels(runtime, {specs.data(), count}, args.flags, args.stream);
 }
 
 jit::Launch how(std::int64_t blocks, int threads, const quern_norm_backward_args& args) {
@@ -286,11 +294,17 @@ std::uint64_t workspace(const Runtime& runtime, const quern_norm_backward_args& 
   return read_problem(args, runtime, true).workspace();
 }
 
+// Fewer rows are one part.
 void prepare(const Runtime& runtime, const quern_norm_backward_args& args) {
   const Problem problem = read_problem(args, runtime, true);
-  begin_both(problem, runtime, args);
-  kernel_of(problem.shape, runtime, args);
-  if (problem.shape.sums) kernel_of(problem.sums, runtime, args);
+  Shape several = problem.shape, alone = problem.shape;
+  several.alone = false;
+  if (problem.shape.sums) {
+    alone.alone = true, alone.out = problem.sums.out;
+    begin(runtime, args, {several, problem.sums, alone});
+    kernel_of(alone, runtime, args), kernel_of(problem.sums, runtime, args);
+  }
+  kernel_of(several, runtime, args);
 }
 
 void run(const Runtime& runtime, const quern_norm_backward_args& args) {
@@ -299,12 +313,15 @@ void run(const Runtime& runtime, const quern_norm_backward_args& args) {
   if (problem.shape.sums) {
     auto* const scratch =
         static_cast<float*>(read_workspace(args.workspace, args.workspace_size, problem.workspace()).scratch);
-    if (args.dweight != nullptr) problem.sums_params.dweight = p.dweight = scratch;
-    if (args.dbias != nullptr) problem.sums_params.dbias = p.dbias = scratch + problem.floats();
+    float* const second = scratch + problem.floats();
+    if (args.dweight != nullptr) p.dweight = scratch, problem.sums_params.dweight = scratch;
+    if (args.dbias != nullptr) p.dbias = second, problem.sums_params.dbias = second;
   }
-  begin_both(problem, runtime, args);
+  const bool two = problem.shape.sums && !problem.shape.alone;
+  if (two) begin(runtime, args, {problem.shape, problem.sums});
+  if (problem.shape.alone) p.dweight = problem.sums_params.dweight_out, p.dbias = problem.sums_params.dbias_out;
   const jit::Kernel* kernel = kernel_of(problem.shape, runtime, args);
-  const jit::Kernel* sums = problem.shape.sums ? kernel_of(problem.sums, runtime, args) : nullptr;
+  const jit::Kernel* sums = two ? kernel_of(problem.sums, runtime, args) : nullptr;
   if (p.rows > 0) {
     const int threads = norm::threads_of(problem.shape.rows(), runtime.driver->device().limits.warp_size);
     const std::int64_t room = std::int64_t{problem.sms} * residence(problem.shape, threads).blocks;

@@ -11,6 +11,7 @@ namespace q {
 inline constexpr i32 kNormParts = 256;
 inline constexpr i32 kNormSumColumns = 32;  // that a block of the second launch takes,
 inline constexpr i32 kNormSumThreads = 256;
+inline constexpr i32 kNormAloneRounds = 3;  // rounds of rows up to which one block goes through all of them
 
 // Strides in elements.
 struct NormBackwardParams {
@@ -19,8 +20,9 @@ struct NormBackwardParams {
   const void* weight;  // [n]
   const void* add;     // [rows, n]
   void* dx;            // [rows, n]; may be null
-  f32* dweight;        // [parts, n]
-  f32* dbias;          // [parts, n]; may be null
+  // [parts, n] f32; of a kernel for a single part [n], the gradients themselves. Either may be null.
+  void* dweight;
+  void* dbias;
   i64 dout_stride, x_stride, add_stride, dx_stride;
   i32 rows;
   i32 n;

@@ -13,6 +13,12 @@ using Weight = WEIGHT;
 inline constexpr bool kCentred = CENTRED;  // a layer norm's
 inline constexpr bool kHasWeight = HAS_WEIGHT, kHasAdd = HAS_ADD;
 inline constexpr bool kSums = SUMS;    // those of weight and bias are wanted
+inline constexpr bool kAlone = ALONE;  // and are those of all rows, which are a single part
+#if ALONE
+using Summed = OUT;
+#else
+using Summed = f32;
+#endif
 inline constexpr bool kAhead = AHEAD;  // there are registers for the next row's numbers
 
 QUERN_DEVICE const Element* row_of(const void* matrix, i32 row, i64 stride) {
@@ -82,21 +88,26 @@ QUERN_DEVICE void store_gradient(const NormBackwardParams& p, i32 row, const Col
 }
 
 // A part's sums: of one team as they are, of several through shared memory, one team after the other.
-QUERN_DEVICE void store_sums(f32* to, const NormBackwardParams& p, i32 part, const Values& sums, f32* shared) {
-  f32* const row = to + static_cast<i64>(part) * p.n;
+QUERN_DEVICE void store_sums(void* to, const NormBackwardParams& p, i32 part, const Values& sums, f32* shared) {
+  Summed* const row = static_cast<Summed*>(to) + static_cast<i64>(part) * p.n;
   if constexpr (kTeams == 1) {
     const Columns c = columns_from(0, p.n);
+    const bool vectors = kAlone ? kAccess == 16 && (reinterpret_cast<u64>(to) & 15) == 0 : p.n % 4 == 0;
     QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
-      f32* const own = row + c.first + v * kStep;
+      Summed* const own = row + c.first + v * kStep;
       const f32(&x)[kElements] = sums.v[v].x;
-      if (p.n % 4 == 0 && c.of(v) >= kElements) {
-        QUERN_UNROLL for (int i = 0; i < kElements; i += 4) {
-          store16_global(own + i, {{bits_of(x[i]), bits_of(x[i + 1]), bits_of(x[i + 2]), bits_of(x[i + 3])}});
+      if (vectors && c.of(v) >= kElements) {
+        if constexpr (kAlone) {
+          store_vector(own, sums.v[v], kElements);
+        } else {
+          QUERN_UNROLL for (int i = 0; i < kElements; i += 4) {
+            store16_global(own + i, {{bits_of(x[i]), bits_of(x[i + 1]), bits_of(x[i + 2]), bits_of(x[i + 3])}});
+          }
         }
         continue;
       }
       QUERN_UNROLL for (int i = 0; i < kElements; ++i) {
-        if (i < c.of(v)) own[i] = x[i];
+        if (i < c.of(v)) own[i] = from_f32<Summed>(x[i]);
       }
     }
   } else {
@@ -109,7 +120,7 @@ QUERN_DEVICE void store_sums(f32* to, const NormBackwardParams& p, i32 part, con
     QUERN_ROLLED for (i32 column = thread_index(); column < p.n; column += kThreads) {
       f32 total = shared[column];
       QUERN_UNROLL for (int team = 1; team < kTeams; ++team) total += shared[team * kPass + column];
-      row[column] = total;
+      row[column] = from_f32<Summed>(total);
     }
   }
 }

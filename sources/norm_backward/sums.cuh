@@ -8,6 +8,7 @@ namespace q {
 
 using Out = OUT;
 inline constexpr i32 kShares = kNormSumThreads / kNormSumColumns;
+inline constexpr i32 kAtOnce = 16;  // parts that a thread has under way
 
 QUERN_DEVICE void join_parts(const NormSumsParams& p) {
   QUERN_SHARED(f32, shared, kNormSumThreads);
@@ -20,8 +21,13 @@ QUERN_DEVICE void join_parts(const NormSumsParams& p) {
     const i32 column = first + place;
     f32 total = 0.0f;
     if (column < p.n) {
-      QUERN_FOUR_AT_ONCE for (i32 part = share; part < p.parts; part += kShares) {
-        total += from[static_cast<i64>(part) * p.n + column];
+      QUERN_ROLLED for (i32 part = share; part < p.parts; part += kAtOnce * kShares) {
+        f32 some[kAtOnce];
+        QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) {
+          const i32 at = part + i * kShares;
+          some[i] = at < p.parts ? from[static_cast<i64>(at) * p.n + column] : 0.0f;
+        }
+        QUERN_UNROLL for (i32 i = 0; i < kAtOnce; ++i) total += some[i];
       }
     }
     shared[thread_index()] = total;

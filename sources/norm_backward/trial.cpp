@@ -17,17 +17,19 @@ constexpr std::int64_t kLengths[] = {8,    16,   32,   64,   128,  256,  512,  7
 
 void make(const Given& given, int which, Trial& trial) {
   constexpr double kEps = 0x1p-17;
-  constexpr std::int64_t kRows = 21;
+  // A block takes several short rows at once; few rounds of them are a single part.
+  const std::int64_t team = given.integer("team", 64), together = team <= 32 ? 256 / team : 1;
+  const std::int64_t rows = given.flag("alone") ? 2 * together + 1 : 3 * together + 18;
   const auto [n, step, alignment] = RowPlaces(given, kLengths[which]);
   const bool sums_alone = given.text("stage") == "sums", sums = sums_alone || given.flag("sums");
   const bool layer = sums_alone || given.text("kind") == "layer";
   const Dtype dtype = given.dtype("dtype", given.dtype("out", Dtype::f32)), weight = given.dtype("weight");
   quern_norm_backward_args args{};
-  const Field &dout = trial.given(dtype, {kRows, step}).columns(n), &x = trial.given(dtype, {kRows, step}).columns(n);
+  const Field &dout = trial.given(dtype, {rows, step}).columns(n), &x = trial.given(dtype, {rows, step}).columns(n);
   const Field* const weights = weight != Dtype::other ? &trial.given(weight, {n}) : nullptr;
-  const Field* const add = given.flag("add") ? &trial.given(dtype, {kRows, step}).columns(n) : nullptr;
+  const Field* const add = given.flag("add") ? &trial.given(dtype, {rows, step}).columns(n) : nullptr;
   const double slack = 0x1p-14;
-  Field& dx = trial.result(dtype, {kRows, step}, slack).columns(n);
+  Field& dx = trial.result(dtype, {rows, step}, slack).columns(n);
   const Dtype out = given.dtype("out", Dtype::f32);
   Field* const dweight = sums ? &trial.result(out, {n}, slack) : nullptr;
   Field* const dbias = sums && layer ? &trial.result(out, {n}, slack) : nullptr;
@@ -36,7 +38,7 @@ void make(const Given& given, int which, Trial& trial) {
     if (dweight != nullptr) dweight->truth.assign(static_cast<std::size_t>(n), 0);
     if (dbias != nullptr) dbias->truth.assign(static_cast<std::size_t>(n), 0);
     const auto count = static_cast<double>(n);
-    for (std::int64_t r = 0; r < kRows; ++r) {
+    for (std::int64_t r = 0; r < rows; ++r) {
       double mean = 0, squares = 0, of_g = 0, of_gy = 0;
       for (std::int64_t i = 0; layer && i < n; ++i) mean += x.get(r * step + i) / count;
       for (std::int64_t i = 0; i < n; ++i) squares += std::pow(x.get(r * step + i) - mean, 2);
@@ -60,7 +62,7 @@ void make(const Given& given, int which, Trial& trial) {
   if (dweight != nullptr) args.dweight = dweight->tensor();
   if (dbias != nullptr) args.dbias = dbias->tensor();
   args.alignment = alignment;
-  trial.what = "21 rows of " + std::to_string(n);
+  trial.what = std::to_string(rows) + " rows of " + std::to_string(n);
   trial.call(workspace, run, args);
 }
 

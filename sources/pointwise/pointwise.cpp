@@ -235,8 +235,15 @@ Problem fit(const Request& request) {
 }
 
 q::PointwiseExtent extent(std::int64_t value, bool wide) {
-  return {value, wide ? q::Divisor{} : divisor(static_cast<std::int32_t>(value))};
+  if (wide) return {value, 0, 0};
+  const q::Divisor by = divisor(static_cast<std::int32_t>(value));
+  return {value, by.multiplier, by.shift};
 }
+
+q::u8*& data_of(q::PointwiseParams& p, std::size_t operand) {
+  return operand < 2 ? p.operands[operand] : operand < 4 ? p.next_operands[operand - 2] : p.last_operands[operand - 4];
+}
+q::PointwiseExtent& extent_of(q::PointwiseParams& p, std::size_t d) { return d == 0 ? p.innermost : p.outers[d - 1]; }
 
 q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& request, const Problem& problem) {
   q::PointwiseParams p{};
@@ -245,21 +252,23 @@ q::PointwiseParams params_of(const quern_pointwise_args& args, const Request& re
   const auto results = static_cast<std::size_t>(shape.results);
   for (std::size_t i = 0; i < request.count; ++i) {
     const std::size_t operand = i < results ? 0 : request.operands[i - results];
-    (i < results ? p.results[i] : p.operands[operand]) = walked.data[i];
-    for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d) {
-      (i < results ? p.result_strides[i] : p.operand_strides[operand])[d] =
-          walked.strides[i][d] * request.views[i].bytes;
+    q::u8*& data = i >= results ? data_of(p, operand) : i == 0 ? p.result : p.results[i - 1];
+    data = walked.data[i];
+    for (int d = 0; d < walked.rank; ++d) {
+      q::PointwiseStrides& along = p.strides[q::strides_at(d)];
+      q::Distance& stride = i >= results ? along.operands[operand] : i == 0 ? along.result : along.others[i - 1];
+      stride = q::distance(walked.strides[i][static_cast<std::size_t>(d)] * request.views[i].bytes);
     }
   }
   p.whole = walked.shape[0] / shape.width;
   p.inner = walked.shape[0], p.outer = walked.shape[1], p.tile = problem.segment;
   p.vectors = problem.rows * problem.vectors;
   for (std::size_t d = 0; d < static_cast<std::size_t>(walked.rank); ++d)
-    p.extents[d] = extent(d == 0 ? problem.vectors : walked.shape[d], shape.wide);
+    extent_of(p, d) = extent(d == 0 ? problem.vectors : walked.shape[d], shape.wide);
   if (shape.span == Span::tiles) {
     const std::int64_t side = q::span_side(shape.width), tiles = (walked.shape[1] + side - 1) / side;
     p.vectors = problem.vectors * tiles * (problem.rows / walked.shape[1]);
-    p.extents[1] = extent(tiles, shape.wide);
+    p.outers[0] = extent(tiles, shape.wide);
   }
   if (shape.indices() != 0) {
     std::int64_t below = 1;
@@ -357,7 +366,7 @@ void run(const Runtime& runtime, const quern_pointwise_args& args) {
     units = (p.vectors + p.tile - 1) / p.tile;
   }
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 16 : INT32_MAX;
-  p.single = problem.shape.span == Span::none && p.tile == p.threads && units <= most ? 1 : 0;
+  p.single = problem.shape.span == Span::none && p.tile == p.threads && units <= most && p.whole > 0 ? 1 : 0;
   jit::Launch launch;
   launch.grid[0] = static_cast<std::uint32_t>(std::min<std::int64_t>(units, most));
   launch.block[0] = static_cast<std::uint32_t>(p.threads);

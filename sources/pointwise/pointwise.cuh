@@ -26,7 +26,9 @@ using Index = i64;
 QUERN_DEVICE i64 divided(i64 n, const PointwiseExtent& by) { return n / by.value; }
 #else
 using Index = i32;
-QUERN_DEVICE i32 divided(i32 n, const PointwiseExtent& by) { return n / by.by; }
+QUERN_DEVICE i32 divided(i32 n, const PointwiseExtent& by) {
+  return n / Divisor{static_cast<i32>(by.value), by.multiplier, by.shift};
+}
 #endif
 
 enum Span { kVectors, kRows, kTiles };  // how elements that are taken one by one are shared out
@@ -49,32 +51,41 @@ QUERN_DEVICE Vector vector_at(const PointwiseParams& p, Index number) {
     if (d == kRank - 1) {
       v.at[d] = rest;
     } else {
-      const Index next = divided(rest, p.extents[d]);
-      v.at[d] = rest - next * static_cast<Index>(p.extents[d].value);
+      const PointwiseExtent& extent = d == 0 ? p.innermost : p.outers[d - 1];
+      const Index next = divided(rest, extent);
+      v.at[d] = rest - next * static_cast<Index>(extent.value);
       rest = next;
     }
   }
   v.first = number * kWidth;
-  if (kTail && kRank > 1) v.first = divided(number, p.extents[0]) * static_cast<Index>(p.inner) + v.at[0] * kWidth;
+  if (kTail && kRank > 1) v.first = divided(number, p.innermost) * static_cast<Index>(p.inner) + v.at[0] * kWidth;
   return v;
 }
 
 struct PointwiseTensor {
   u8* data;
-  const i64* strides;
+  const Distance* first_stride;  // along dimension 1
+  QUERN_DEVICE const Distance& stride(int d) const {
+    return first_stride[strides_at(d) * static_cast<int>(sizeof(PointwiseStrides) / sizeof(Distance))];
+  }
 };
 QUERN_DEVICE PointwiseTensor operand_of(const PointwiseParams& p, int n) {
-  return {p.operands[n], p.operand_strides[n]};
+  u8* const data = n < 2 ? p.operands[n] : n < 4 ? p.next_operands[n - 2] : p.last_operands[n - 4];
+  return {data, &p.strides[0].operands[n]};
 }
-QUERN_DEVICE PointwiseTensor result_of(const PointwiseParams& p, int n) { return {p.results[n], p.result_strides[n]}; }
+QUERN_DEVICE PointwiseTensor result_of(const PointwiseParams& p, int n) {
+  if (n == 0) return {p.result, &p.strides[0].result};
+  return {p.results[n - 1], &p.strides[0].others[n - 1]};
+}
+// From one element of a row to the next.
+QUERN_DEVICE i64 step_of(const PointwiseTensor& t) { return along(t.stride(0), Index{1}); }
 
-template <class T, int along, int width>
+template <class T, int lies, int width>
 QUERN_DEVICE u8* place_of(const PointwiseTensor& t, const Vector& v) {
   u8* at = t.data;
-  if (along == kEach || along == kShifted) at += static_cast<i64>(v.at[0]) * (width * static_cast<int>(sizeof(T)));
-  if (along == kAny) at += static_cast<i64>(v.at[0]) * (t.strides[0] * width);
-  if (along == kAcross) at += static_cast<i64>(v.at[0]) * t.strides[0];
-  QUERN_UNROLL for (int d = 1; d < kRank; ++d) at += static_cast<Index>(t.strides[d]) * static_cast<i64>(v.at[d]);
+  if (lies == kEach || lies == kShifted) at += static_cast<i64>(v.at[0]) * (width * static_cast<int>(sizeof(T)));
+  if (lies == kAny || lies == kAcross) at += along(t.stride(0), v.at[0]) * (lies == kAny ? width : 1);
+  QUERN_UNROLL for (int d = 1; d < kRank; ++d) at += along(t.stride(d), v.at[d]);
   return at;
 }
 
@@ -112,7 +123,7 @@ QUERN_DEVICE Taken<T, along, width> take(const PointwiseParams& p, const Pointwi
     if (v.at[0] > 0 && (static_cast<i64>(v.at[0]) + 2) * width <= p.inner) return load_shifted<T>(at);
     return load_some<T, width>(at, sizeof(T), width);
   } else if constexpr (along == kAny) {
-    return load_some<T, width>(at, t.strides[0], width);
+    return load_some<T, width>(at, step_of(t), width);
   } else {
     return load_elements<T, width, true>(at);
   }
@@ -125,7 +136,7 @@ QUERN_DEVICE void put(const PointwiseTensor& t, const Vector& v, const V* values
   if constexpr (along == kEach || width == 1) {
     store_elements<T, width>(at, elements);
   } else {
-    store_some<T, width>(at, t.strides[0], width, elements);
+    store_some<T, width>(at, step_of(t), width, elements);
   }
 }
 
@@ -154,7 +165,7 @@ using quick::silu;
 #endif
 
 template <int width>
-QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Operands<width>& o) {
+QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Operands<width>& o, bool there = true) {
 #define SCALAR(n) const f32 s##n = p.scalars[n];
   SCALARS
 #undef SCALAR
@@ -182,7 +193,8 @@ QUERN_DEVICE void compute(const PointwiseParams& p, const Vector& v, const Opera
     RESULTS
 #undef RESULT
   }
-#define RESULT(n, T, along, V, expression) put<T, along, width>(result_of(p, n), v, result##n);
+#define RESULT(n, T, along, V, expression) \
+  if (there) put<T, along, width>(result_of(p, n), v, result##n);
   RESULTS
 #undef RESULT
 }
@@ -323,18 +335,25 @@ QUERN_DEVICE void take_tails(const PointwiseParams& p, Index begin, Index end) {
   }
 }
 
-// Few vectors take little longer than their code is fetched: theirs is short, and laid in front.
+// Few vectors take little longer than their code is fetched: theirs is short, laid in front, and without a branch
+// before its loads. Who has no vector, or none that is whole, loads the first one of all, or of its row.
 QUERN_DEVICE void pointwise_of_one(const PointwiseParams& p) {
   const Index begin = static_cast<Index>(block_index(0)) * p.threads, at = begin + thread_index();
   const Index vectors = static_cast<Index>(p.vectors);
-  if (laid_first(is_whole(p, at, vectors))) {
-    Operands<kWidth> held;
-    const Vector v = vector_at(p, at);
-    take_all(p, v, held);
-    formulas::compute(p, v, held);
-  } else if constexpr (kTail) {
-    take_tails(p, begin, begin + p.threads < vectors ? begin + p.threads : vectors);
+  const bool there = at < vectors;
+  Vector v = vector_at(p, there ? at : 0);
+  bool whole = there;
+  if constexpr (kTail) {
+    whole = there && v.at[0] < static_cast<Index>(p.whole);
+    v.at[0] = whole ? v.at[0] : 0;
   }
+  Operands<kWidth> held;
+  take_all(p, v, held);
+  if (!kTail || laid_first(whole)) return formulas::compute(p, v, held, whole);
+#define OPERAND(n, T, along, V) needed_here(held.x##n.words[0]);
+  OPERANDS
+#undef OPERAND
+  take_tails(p, begin, begin + p.threads < vectors ? begin + p.threads : vectors);
 }
 
 QUERN_DEVICE void pointwise(const PointwiseParams& p) {

@@ -161,6 +161,18 @@ QUERN_DEVICE Parameters load_parameters(const QuantizeParams& p, const Pass& pas
   return parameters;
 }
 
+// Asks for what a norm multiplies by, before anything else is there: nobody has read it since the last step of a model,
+// whose other weights have gone through L2 in between.
+QUERN_DEVICE void fetch_norm(const QuantizeParams& p, const Pass& pass) {
+  const Weight* weight = static_cast<const Weight*>(p.weight) + pass.column(0);
+  const Bias* bias = static_cast<const Bias*>(p.bias) + pass.column(0);
+  QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
+    if (pass.left(v) <= 0) continue;
+    if constexpr (kHasWeight) prefetch_line(weight + v * kStep);
+    if constexpr (kHasBias) prefetch_line(bias + v * kStep);
+  }
+}
+
 QUERN_DEVICE void normalise(const QuantizeParams& p, const Moments& moments, const Parameters& parameters, Values& y) {
   QUERN_UNROLL for (int v = 0; v < kVectors; ++v) {
     Vector weight, bias;

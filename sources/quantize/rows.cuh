@@ -172,6 +172,9 @@ QUERN_DEVICE void quantize_rows(const QuantizeParams& p) {
   // through it on no row, which neither reads nor writes, while there is nothing else to do.
   bool waited = !kRehearses || p.rehearses == 0;
   if (waited) wait_for_previous_grid();
+  if constexpr (kNorm) {
+    if (!waited) fetch_norm(p, Pass(p, 0, 0));
+  }
   QUERN_ROLLED for (i64 first_row = waited ? begin : p.rows; !waited || first_row < p.rows;) {
     const i64 row = first_row + (kTeams == 1 ? 0 : thread_index() / kTeam);
     if constexpr (kWhole && kHeld) {

@@ -18,7 +18,8 @@ constexpr int kRowTeam = 32;        // lanes that take a row of few vectors,
 constexpr std::int64_t kFew = 256;  // that is of no more than so many
 constexpr int kMostAtOnce = 4;
 
-constexpr Names<Way, 3> kWays = {{{"rows", Way::rows}, {"columns", Way::columns}, {"join", Way::join}}};
+constexpr Names<Way, 4> kWays = {
+    {{"rows", Way::rows}, {"columns", Way::columns}, {"join", Way::join}, {"few", Way::few}}};
 constexpr Names<Dtype, 6> kElements = {{{"f32", Dtype::f32},
                                         {"f16", Dtype::f16},
                                         {"bf16", Dtype::bf16},
@@ -155,9 +156,19 @@ int threads_across(std::int64_t rows, std::int64_t vector) {
 
 // By columns a thread knows of as many rows as a vector has elements.
 int blocks_per_sm(const Shape& shape) {
-  if (shape.way != Way::columns) return shape.way == Way::rows && state_bytes(shape) > 32 ? 3 : 4;
+  if (shape.way == Way::rows || shape.way == Way::join)
+    return shape.way == Way::rows && state_bytes(shape) > 32 ? 3 : 4;
   const std::int64_t words = (state_bytes(shape) - 1) / 4 * (16 / bytes_of(shape.element));
-  return words <= 16 ? 4 : words <= 32 ? 2 : 1;
+  return (words <= 16 ? 4 : words <= 32 ? 2 : 1) * (shape.way == Way::few ? 2 : 1);
+}
+
+Shape of_few(Shape columns, bool narrow) {
+  const auto bytes = static_cast<int>(bytes_of(columns.element));
+  columns.way = Way::few;
+  columns.segments = false;
+  columns.team = narrow ? std::max(4 / bytes, 2) : 16 / bytes;
+  columns.at_once = 1;
+  return columns;
 }
 
 Shape joining(Shape shape) {
@@ -206,7 +217,12 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     refuse(shape.y ? "y is 1; allowed: 0, as nothing reads it" : "y is 0; allowed: 1, as it is read");
   if (shape.exact && (shape.element != Dtype::i8 || shape.before != identity()))
     refuse("exact is 1; allowed with int8 and without a formula before: 0 and 1");
-  if (shape.way == Way::columns && !shape.vectors) refuse("vectors is 0; allowed by columns: 1");
+  if ((shape.way == Way::columns || shape.way == Way::few) && !shape.vectors)
+    refuse("vectors is 0; allowed by columns, and of few elements: 1");
+  if (shape.way == Way::few &&
+      (shape.team < 2 || shape.team * bytes_of(shape.element) < 4 || shape.team * bytes_of(shape.element) > 16))
+    refuse("team is " + std::to_string(shape.team) +
+           "; allowed of few elements: 4 to 16 bytes, and 2 elements at least");
   if (shape.way == Way::columns && shape.team > kRowTeam) refuse("team is 256; allowed by columns: 1 to 32");
   expect_out(shape, shape.kind, shape.out, *shape.after, "out");
   expect_out(shape, shape.kind1, shape.out1, *shape.after1, "out1");
@@ -220,7 +236,8 @@ jit::Unit to_unit(const jit::Spec& spec) {
   jit::Unit unit;
   unit.op = "reduce";
   unit.target = jit::Target::from_tag(spec.target);
-  unit.entry = shape.way == Way::columns ? "quern_reduce_columns" : "quern_reduce";
+  const bool columns = shape.way == Way::columns, few = shape.way == Way::few;
+  unit.entry = columns ? "quern_reduce_columns" : few ? "quern_reduce_few" : "quern_reduce";
   kConstants.define(shape, &unit);
   const auto define = [&](const char* name, const std::string& value) { unit.constants.push_back({name, value}); };
   define("ELEMENT", type_of(shape.element));
@@ -230,11 +247,16 @@ jit::Unit to_unit(const jit::Spec& spec) {
   define("BEFORE", shape.before->code);
   define("AFTER0", shape.after->code), define("AFTER1", shape.after1->code);
   define("AFTER2", shape.after2->code), define("AFTER3", shape.after3->code);
-  define("VECTOR", std::to_string(shape.vectors ? 16 / bytes_of(shape.element) : 1));
+  define("VECTOR", std::to_string(shape.way == Way::few ? shape.team
+                                  : shape.vectors       ? 16 / bytes_of(shape.element)
+                                                        : 1));
   define("STATE_BYTES", std::to_string(state_bytes(shape)));
   define("BLOCKS_PER_SM", std::to_string(blocks_per_sm(shape)));
-  if (shape.way != Way::columns) define("JOIN", shape.way == Way::join ? "1" : "0");
-  unit.source = embedded(shape.way == Way::columns ? "reduce/kernels/columns.cuh" : "reduce/kernels/rows.cuh");
+  if (few) define("THREADS", std::to_string(q::kReduceFewThreads));
+  if (!columns && !few) define("JOIN", shape.way == Way::join ? "1" : "0");
+  unit.source = embedded(columns ? "reduce/kernels/columns.cuh"
+                         : few   ? "reduce/kernels/few.cuh"
+                                 : "reduce/kernels/rows.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
 }

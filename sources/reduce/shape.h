@@ -12,8 +12,8 @@ namespace quern::ops::reduce {
 
 using q::Reduction;
 
-// rows, columns: as the kernels of that name; join: what the pieces of rows have come to.
-enum class Way : std::uint8_t { rows, columns, join };
+// rows, columns, few: as the kernels of that name; join: what the pieces of rows have come to.
+enum class Way : std::uint8_t { rows, columns, join, few };
 
 // acc
 const quern_expression* identity();
@@ -30,7 +30,9 @@ struct Shape {
   bool halves = false;  // sums are rounded to f16
   bool vectors = true;  // by rows: elements lie beside each other
   bool segments = false;
-  int team = 1, at_once = 1;  // threads of a row, by columns beside each other; vectors that each has under way
+  // Threads of a row, by columns beside each other, of few elements a thread's columns; vectors that each has under
+  // way.
+  int team = 1, at_once = 1;
 
   std::array<Reduction, q::kReduceResults> kinds() const { return {kind, kind1, kind2, kind3}; }
 };
@@ -48,6 +50,8 @@ void fit_team(Shape& shape, std::int64_t vectors);
 // By columns: threads for so many neighbouring rows.
 int threads_across(std::int64_t rows, std::int64_t vector);
 int blocks_per_sm(const Shape& shape);
+// For columns of few elements instead of those of `columns`. `narrow`: of few columns, too.
+Shape of_few(Shape columns, bool narrow);
 // The launch that joins the pieces of rows.
 Shape joining(Shape shape);
 

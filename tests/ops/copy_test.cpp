@@ -23,6 +23,7 @@ const ForEveryTarget kTemplates = {
     "copy * form=transpose from=uint8 to=uint8 rank=2 width=16 from_width=16",
     "copy * form=transpose from=int64 to=int64 rank=3 width=2 from_width=1",
     "copy * form=transpose from=bf16 to=f32 rank=2 width=4 from_width=8",
+    "copy * form=tiles from=bf16 to=e4m3 rank=4 width=1",
 };
 
 constexpr ThreeCalls<quern_copy_args> kCalls = {quern_copy, quern_copy_workspace, quern_copy_prepare};
@@ -122,14 +123,20 @@ std::vector<CopyCase> copy_cases() {
   }
   add(
       "transposes_at_8_bytes",
-      [](Copying& c) { c.part(Stored::f16, {140, 76}, {1, 140}, Stored::f16, {140, 76}, {}, 8, 8); }, 8);
+      [](Copying& c) { c.part(Stored::f16, {140, 148}, {1, 140}, Stored::f16, {140, 148}, {}, 8, 8); }, 8);
   add("transposes_to_e4m3",
       [](Copying& c) { c.part(Stored::bf16, {150, 140}, {1, 152}, Stored::e4m3, {150, 140}, {144, 1}); });
-  add("transposes_to_int64", [](Copying& c) { c.part(Stored::i8, {150, 67}, {1, 150}, Stored::i64, {150, 67}, {}); });
+  add("transposes_to_int64", [](Copying& c) { c.part(Stored::i8, {150, 131}, {1, 150}, Stored::i64, {150, 131}, {}); });
   add("permutes", [](Copying& c) {
     c.part(Stored::f16, {5, 33, 4, 40}, {40, 4 * 5 * 40, 5 * 40, 1}, Stored::f16, {5, 33, 4, 40}, {});
     c.part(Stored::f16, {40, 5, 3, 33}, {1, 40, 33 * 5 * 40, 5 * 40}, Stored::f16, {40, 5, 3, 33}, {});
   });
+  // So few elements that they take another way.
+  add("permutes_few", [](Copying& c) {
+    c.part(Stored::f32, {3, 65, 2, 34}, {34, 2 * 3 * 34, 3 * 34, 1}, Stored::e5m2, {3, 65, 2, 34}, {});
+    c.part(Stored::f32, {34, 3, 2, 65}, {1, 34, 65 * 3 * 34, 3 * 34}, Stored::e5m2, {34, 3, 2, 65}, {});
+  });
+  add("transposes_few", [](Copying& c) { c.part(Stored::i64, {70, 33}, {1, 70}, Stored::i64, {70, 33}, {}); });
   add("too_narrow_to_transpose",
       [](Copying& c) { c.part(Stored::f32, {300, 3}, {1, 300}, Stored::f32, {300, 3}, {}); });
   add("backwards", [](Copying& c) {

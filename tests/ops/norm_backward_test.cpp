@@ -198,6 +198,7 @@ std::vector<Case> cases() {
   sums.dx = false;
   Case& bias = add("bias_alone", QUERN_NORM_LAYER, Element::f32, 20, 40);
   bias.dx = false, bias.sums = Sums::bias;
+  add("rounds", QUERN_NORM_LAYER, Element::bf16, 3, 1024).of_sums = Element::bf16;
   add("no_rows", QUERN_NORM_LAYER, Element::f32, 0, 40);
   return all;
 }

@@ -15,6 +15,7 @@ const ForEveryTarget kTemplates = {
     "reduce * way=rows dtype=int8 kind=dot y=1 exact=1 out=int32 team=256 at_once=2",
     "reduce * way=rows dtype=e4m3 kind=mean halves=1 before=acc*scalar0 after=sqrt(acc) team=8",
     "reduce * way=columns dtype=f16 kind=l2 kind1=argmin out1=int32 at_once=4",
+    "reduce * way=few dtype=bf16 kind=mean out=bf16 team=8",
     "reduce * way=join dtype=f32 kind=argmax out=int64 kind1=logsumexp",
 };
 
@@ -36,7 +37,9 @@ std::vector<Case> cases() {
   add("rows_257", Element::e4m3, {5, 257}, 2, {kSum, kL2, kMin}).gap = 1;
   add("rows_1009", Element::e5m2, {3, 1009}, 2, {kLogSumExp, kArgmax}).offset = 5;
   add("rows_5000", Element::f32, {3, 5000}, 2, {kSum, kArgmax, kLogSumExp, kMax}).max_sms = 1;
+  add("rows_one_by_one", Element::f32, {50, 5000}, 2, {kSum, kArgmax});
   add("pieces", Element::bf16, {2, 40009}, 2, {kSum, kArgmax, kLogSumExp, kAll}).gap = 3;
+  add("pieces_even", Element::f32, {3, 20480}, 2, {kSum, kArgmax});
   add("all_of_it", Element::f32, {37, 1009}, 0, {kSum, kArgmin}).keep = true;
   // Of 8-bit integers sums are exact.
   Case& exact = add("int8", Element::i8, {3, 4099}, 2, {kSum, kDot, kMean, kMax});
@@ -49,6 +52,12 @@ std::vector<Case> cases() {
   add("columns_three", Element::f32, {100, 3}, 1, {kSum});
   add("columns_of_a_vector", Element::bf16, {20000, 8}, 1, {kSum, kArgmax});
   add("columns_of_three", Element::f32, {2, 700, 12}, 2, {kMean, kMin, kLogSumExp});
+  // Few elements of each, which a thread goes through alone.
+  add("columns_few", Element::bf16, {3, 13, 264}, 2, {kMean}).outs = {dtype_of(Format::bf16)};
+  Case& few = add("columns_few_int8", Element::i8, {5, 1040}, 1, {kSum});
+  few.outs = {kInt32}, few.gap = 16;
+  add("columns_few_wide", Element::f16, {3, 9000}, 1, {kArgmax});
+  add("dot_columns_few", Element::f16, {9, 48}, 1, {kDot, kArgmax});
   // Dimensions that do not lie in their order, that are merged, and that are not.
   add("middle", Element::f32, {3, 5, 7}, 2, {kSum, kArgmax});
   Case& outer = add("outer_two", Element::bf16, {4, 3, 40}, 3, {kSum});

@@ -227,15 +227,19 @@ constexpr const char* kLines[] = {
     "width=1 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any",
     "copy host from=int16 to=int16 width=8",
     "copy host form=transpose from=bf16 to=f32 rank=2 width=4 from_width=8",
+    "copy host form=tiles from=bf16 to=f32 rank=3 width=1",
     "norm host dtype=bf16 out=bf16 kind=layer weight=bf16 bias=bf16 residual=1 team=256",
     "norm host dtype=f16 out=f32 kind=rms scale=f32 shift=f32 team=16 access=2 tail=1",
     "norm host dtype=bf16 out=bf16 kind=group stage=apply weight=f32 bias=f32 channels_last=1 team=512",
     "norm host dtype=bf16 out=bf16 kind=group stage=moments team=512",
     "norm_backward host stage=rows dtype=bf16 kind=layer weight=bf16 add=1 team=256",
+    "norm_backward host stage=rows dtype=bf16 kind=layer weight=bf16 sums=1 alone=1 out=bf16 team=256",
     "norm_backward host stage=sums out=bf16",
     "reduce host way=rows dtype=int8 kind=dot y=1 exact=1 out=int32 team=256 at_once=2",
     "reduce host way=rows dtype=f32 kind=sum team=1 at_once=2",
     "reduce host way=columns dtype=f16 kind=l2 kind1=argmin out1=int32 team=32 at_once=4",
+    "reduce host way=few dtype=bf16 kind=mean out=bf16 team=2",
+    "reduce host way=few dtype=f32 kind=argmax out=int64 team=4",
     "reduce host way=join dtype=f32 kind=argmax out=int64 kind1=logsumexp",
     "scatter host stage=move x=bf16 out=f32 width=4 add=1 sorted=1",
     "scatter host stage=finish out=f32 width=4",
@@ -344,6 +348,17 @@ TEST(Trials, EveryKernelIsReadBack) {
     const ops::Op& op = *line.op;
     const jit::TargetInfo target = jit::limits_of(jit::Target::parse("host"));
     EXPECT_EQ(op.parse(constants_of(op, spec), target), spec) << text;
+  }
+  // Numbers in texts are what they say.
+  const auto constant = [](const char* text, const char* name) -> std::string {
+    const ops::ManifestLine line = *ops::parse_line(text);
+    for (const auto& [of, value] : constants_of(*line.op, ops::to_spec(line, jit::Target::parse("host"))))
+      if (of == name) return value;
+    return "none";
+  };
+  for (const char* bytes : {"16", "4"}) {
+    const std::string text = std::string("mla_decode host variant=rows16 dtype=bf16 alignment=") + bytes;
+    EXPECT_EQ(constant(text.c_str(), "alignment"), bytes);
   }
 }
 

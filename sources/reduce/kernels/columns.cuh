@@ -37,12 +37,6 @@ struct Columns {
   i32 count;
 };
 
-QUERN_DEVICE void take_one(const ReduceParams& p, f32 x, f32 y, i64 place, State& state) {
-  Elements<1> t;
-  t.v[0] = before(p, x, y), t.y[0] = y, t.place = place, t.from = 0, t.to = 1;
-  state.take<true>(t);
-}
-
 QUERN_DEVICE void take_elements(const ReduceParams& p, const Columns& c, i32 number, State (&states)[kVector]) {
   const Offset at = offset_of(p, number);
   QUERN_UNROLL for (int i = 0; i < kVector; ++i) {

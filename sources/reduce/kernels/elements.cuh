@@ -75,4 +75,11 @@ QUERN_DEVICE void load_some(const Element* x, const Element* y, i64 y_step, Elem
   }
 }
 
+// One element, which is number `place` of its column.
+QUERN_DEVICE void take_one(const ReduceParams& p, f32 x, f32 y, i64 place, State& state) {
+  Elements<1> t;
+  t.v[0] = before(p, x, y), t.y[0] = y, t.place = place, t.from = 0, t.to = 1;
+  state.take<true>(t);
+}
+
 }  // namespace q

@@ -181,12 +181,70 @@ QUERN_DEVICE void reduce_brief(const ReduceParams& p, State* shared) {
   if (there && own == 0) store_results(p, place, state);
 }
 
+// Such rows of a whole block, or pieces of them: it goes from one to the next, whose vectors are on their way
+// meanwhile.
+QUERN_DEVICE void reduce_one_by_one(const ReduceParams& p, State* shared) {
+  const KeptDim& dim = p.kept[0];
+  const i32 own = thread_index(), step = block_count(0), units = p.rows * p.pieces;
+  struct Unit {
+    i32 row, begin, end;  // its vectors, in the row
+  };
+  const auto unit_of = [&](i32 number) {
+    const i32 row = p.pieces == 1 ? number : number / p.by_pieces, begin = (number - row * p.pieces) * p.piece;
+    return Unit{row, begin, p.length - begin < p.piece ? p.length : begin + p.piece};
+  };
+  const auto load = [&](const Unit& unit, i32 first, Loaded(&to)[kAtOnce]) {
+    const Element* x = static_cast<const Element*>(p.x) + unit.row * dim.x;
+    const Element* y = kHasY ? static_cast<const Element*>(p.y) + unit.row * dim.y : nullptr;
+    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+      const i32 at = first + own + i * kTeam;
+      if (at >= unit.end) continue;
+      to[i].x = load_whole(x + static_cast<i64>(at) * kVector);
+      if constexpr (kHasY) to[i].y = load_whole(y + static_cast<i64>(at) * kVector);
+    }
+  };
+  i32 number = block_index(0);
+  if (number >= units) return;
+  Unit unit = unit_of(number);
+  i32 first = unit.begin;  // the first vector of a round
+  Loaded next[kAtOnce];
+  load(unit, first, next);
+  State state = State::none();
+  QUERN_ROLLED while (number < units) {
+    const Unit here = unit;
+    const i32 from = first, own_number = number;
+    first += kAtOnce * kTeam;
+    const bool done = first >= unit.end;
+    if (done) {
+      number += step;
+      if (number < units) unit = unit_of(number), first = unit.begin;
+    }
+    Loaded loaded[kAtOnce];
+    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) loaded[i] = next[i];
+    if (number < units) load(unit, first, next);
+    QUERN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+      const i32 at = from + own + i * kTeam;
+      if (at < here.end) take_loaded(p, loaded[i], static_cast<i64>(at) * kVector, state);
+    }
+    if (!done) continue;
+    join_team(state, shared);
+    RowPlace place{};
+    QUERN_UNROLL for (int i = 0; i < kReduceResults; ++i) place.out[i] = here.row * dim.out[i];
+    if (own == 0 && p.pieces == 1) store_results(p, place, state);
+    if (own == 0 && p.pieces > 1) static_cast<State*>(p.partial)[own_number] = state;
+    state = State::none();
+  }
+}
+
 QUERN_CALLED i64 quotient(i64 n, i64 by) { return n / by; }
 
 QUERN_DEVICE void reduce_rows(const ReduceParams& p) {
   QUERN_SHARED(State, shared, kTeam > kWarp ? kThreads / kWarp : 1);
   if constexpr (kVector > 1 && !kSegments) {
-    if (laid_first(p.brief != 0)) return reduce_brief(p, shared);
+    if (laid_first(p.brief == kReduceOnce)) return reduce_brief(p, shared);
+    if constexpr (kTeam == kThreads) {
+      if (p.brief == kReduceOneByOne) return reduce_one_by_one(p, shared);
+    }
   }
   const i32 own = thread_index() % kTeam, team = thread_index() / kTeam;
   const i64 units = static_cast<i64>(p.rows) * p.pieces;

@@ -286,7 +286,7 @@ inline constexpr bool kIsInteger<u8> = true;
 template <Reduction kind, int number, class Out, class Accumulated>
 QUERN_DEVICE void store_result(const ReduceParams& p, i64 at, const Accumulated& own) {
   if constexpr (kind != Reduction::none) {
-    Out* const to = static_cast<Out*>(p.out[number]) + at;
+    Out* const to = static_cast<Out*>(number == 0 ? p.out : p.others[number > 0 ? number - 1 : 0]) + at;
     if constexpr (kIsInteger<Out>) {
       *to = static_cast<Out>(own.integer());
     } else if constexpr (kind == Reduction::any || kind == Reduction::all) {
