@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -71,6 +72,66 @@ class Copy:
         )  # fmt: skip
 
 
+class Built:
+    """Programs that are built already, perhaps on another machine: a change of device sources is put into the copy of
+    them that the program carries, or the library beside it."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self.programs, self.folder = programs, folder
+        shutil.rmtree(folder, ignore_errors=True)
+        for name in ("bin", "lib"):
+            (folder / name).mkdir(parents=True)
+        shutil.copy2(programs.parent / "lib" / "quern-compile-helper", folder / "lib")
+        self.passes: dict[tuple, bool] = {}
+
+    def passed(self, program: Path, change: dict) -> tuple[bool, str]:
+        # The key of what is compiled is that of the sources without the change.
+        cache = self.folder / "cache"
+        shutil.rmtree(cache, ignore_errors=True)
+        given = os.environ | {"GTEST_FAIL_FAST": "1", "QUERN_TEST_CACHE": str(cache)} | change.get("environment", {})
+        command = [str(program), f"--gtest_filter={change['tests']}"]
+        try:
+            done = subprocess.run(command, cwd=ROOT, env=given, timeout=600, capture_output=True, check=False)
+        except subprocess.TimeoutExpired:
+            return False, ""
+        said = done.stdout.decode(errors="replace")
+        return done.returncode == 0, said if re.search(r"\[  PASSED  \] [1-9]", said) else ""
+
+    def outcome_of(self, change: dict) -> str:
+        tests = (change["program"], change["tests"], *sorted(change.get("environment", {}).items()))
+        program = self.programs / change["program"]
+        if tests not in self.passes:
+            passed, said = self.passed(program, change)
+            self.passes[tests] = passed and said != ""
+        if not self.passes[tests]:
+            return "not tested"
+        right = (ROOT / change["file"]).read_text()
+        if right.count(change["from"]) != 1:
+            raise SystemExit(f"{change['name']}: {change['file']} holds '{change['from']}' not once; mend the table")
+        wrong = of_length(right.replace(change["from"], change["to"]), len(right.encode())).encode()
+        changed = 0
+        for file in (program, self.programs.parent / "lib" / "libquern.so.1"):
+            carried = file.read_bytes() if file.exists() else b""
+            changed += carried.count(right.encode())
+            copy = self.folder / file.relative_to(self.programs.parent)
+            copy.write_bytes(carried.replace(right.encode(), wrong))
+            copy.chmod(0o755)
+        if changed == 0:
+            raise SystemExit(f"{program} does not carry {change['file']} as it is here; build it")
+        program = self.folder / "bin" / program.name
+        return "survived" if self.passed(program, change)[0] else "killed"
+
+
+def of_length(text: str, length: int) -> str:
+    """The same source in so many bytes: its first comments are emptied as far as need be, spaces fill the rest."""
+    while len(text.encode()) > length:
+        shorter = re.sub(r"^( *//) ?[^\n]+", r"\1", text, count=1, flags=re.MULTILINE)
+        if shorter == text:
+            raise SystemExit("a change makes its file longer than its comments can make it shorter")
+        text = shorter
+    return text + " " * (length - len(text.encode()))
+
+
 def outcome_of(change: dict, copy: Copy, jobs: int, passes: dict[tuple, bool]) -> str:
     path = copy.folder / change["file"]
     right = path.read_text()
@@ -89,6 +150,41 @@ def outcome_of(change: dict, copy: Copy, jobs: int, passes: dict[tuple, bool]) -
         return "survived" if copy.test(change)[0] == 0 else "killed"
     finally:
         path.write_text(right)
+
+
+def try_built(programs: Path, chosen: list[dict], todo: list[int], jobs: int, tell) -> None:
+    """`tell` hears the outcome of each place of `todo`. Changes for the same tests go to the same worker."""
+    sets: dict[tuple, list[int]] = {}
+    for place in todo:
+        change = chosen[place]
+        sets.setdefault((change["program"], change["tests"], str(change.get("environment"))), []).append(place)
+    waiting = sorted(sets.values(), key=len)
+    taking = threading.Lock()
+    refused: list[SystemExit] = []
+
+    def work(number: int) -> None:
+        mine = Built(programs, FOLDER / f"built-{number}")
+        while True:
+            with taking:
+                if not waiting or refused:
+                    return
+                places = waiting.pop()
+            for place in places:
+                start = time.monotonic()
+                try:
+                    outcome = mine.outcome_of(chosen[place])
+                except SystemExit as what:
+                    refused.append(what)
+                    return
+                tell(place, outcome, time.monotonic() - start)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(jobs)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if refused:
+        raise refused[0]
 
 
 def digest(change: dict) -> str:
@@ -111,7 +207,13 @@ def main() -> int:
         action="store_true",
         help="leave out what was killed before, where neither the change nor its file is another now",
     )
-    parser.add_argument("--jobs", type=int, default=0, help="processes that compile at once")  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=0, help="processes that compile at once")
+    parser.add_argument(
+        "--built",
+        type=Path,
+        metavar="FOLDER",
+        help="device sources alone, by programs that are in this folder already; --jobs sets of tests at once",
+    )
     given = parser.parse_args()
     number, count = (int(part) for part in given.slice.split("/"))
     table = tomllib.loads((ROOT / "tests" / "mutate" / "table.toml").read_text())["change"]
@@ -119,21 +221,33 @@ def main() -> int:
     # `host` checks index data before a launch and has blocks of one cluster: there these cannot be seen.
     hidden = [change for change in chosen if change.get("gpu")]
     chosen = [change for change in chosen if not change.get("gpu")][number - 1 :: count]
+    if given.built:
+        # What C++ includes, too, is built anew.
+        chosen = [change for change in chosen if change["file"].endswith(".cuh") and not change.get("compiled")]
     FOLDER.mkdir(parents=True, exist_ok=True)
     digests = [digest(change) for change in chosen]  # before anybody goes on editing
     before = {line.split()[0] for line in KEPT.read_text().splitlines()} if given.go_on and KEPT.exists() else set()
-    copy = Copy(FOLDER / str(number))
-    copy.bring_up_to_date()
-    passes: dict[tuple, bool] = {}  # whether tests ran and passed without a change
-    outcomes: list[str] = []
-    for change, name in zip(chosen, digests, strict=True):
-        start = time.monotonic()
-        outcomes.append("killed" if name in before else outcome_of(change, copy, given.jobs, passes))
-        if name not in before:
-            if outcomes[-1] == "killed":
+    outcomes: list[str] = ["killed" if name in before else "" for name in digests]
+    writing = threading.Lock()
+
+    def tell(place: int, outcome: str, seconds: float) -> None:
+        with writing:
+            outcomes[place] = outcome
+            if outcome == "killed":
                 with KEPT.open("a") as kept:
-                    kept.write(f"{name} {change['name']}\n")
-            print(f"{outcomes[-1]:<16} {time.monotonic() - start:5.0f} s  {change['name']}", flush=True)
+                    kept.write(f"{digests[place]} {chosen[place]['name']}\n")
+            print(f"{outcome:<16} {seconds:5.0f} s  {chosen[place]['name']}", flush=True)
+
+    todo = [place for place, outcome in enumerate(outcomes) if not outcome]
+    if given.built:
+        try_built(given.built.resolve(), chosen, todo, given.jobs or os.cpu_count() or 1, tell)
+    else:
+        copy = Copy(FOLDER / str(number))
+        copy.bring_up_to_date()
+        passes: dict[tuple, bool] = {}  # whether tests ran and passed without a change
+        for place in todo:
+            start = time.monotonic()
+            tell(place, outcome_of(chosen[place], copy, given.jobs, passes), time.monotonic() - start)
     killed, untested = outcomes.count("killed"), outcomes.count("not tested")
     earlier = sum(name in before for name in digests)
     print(f"{killed} of {len(chosen)} killed ({earlier} of them by an earlier run), {untested} not tested; "
