@@ -14,7 +14,7 @@ View Model::scales(void* data, std::int64_t rows, std::int64_t columns) const {
 void Model::run_layer(std::size_t index) {
   const LayerWeights& weights = weights_.layers[index];
   const std::int64_t tokens = size_.tokens;
-  normalise(index == 0, weights.attention_norm, limits_.fp8_weights);
+  if (index == 0) normalise(true, weights.attention_norm, limits_.fp8_weights);
   auto bias = demo::sized<quern_epilogue>();
   const View bias_of(weights.qkv_bias, device_, kBf16, {config_.qkv_width()});
   bias.bias = bias_of;
@@ -24,12 +24,19 @@ void Model::run_layer(std::size_t index) {
   if (limits_.fp8_weights) quantise(attended_, tokens, config_.q_width());
   multiply(attended_, tokens, config_.q_width(), weights.output, config_.hidden, bf16(delta_, tokens, config_.hidden),
            nullptr);
-  add_ranks();
-  normalise_delta(weights.attention_post_norm);
-  normalise(false, weights.mlp_norm, limits_.fp8_weights);
+  add_half(weights.attention_post_norm, weights.mlp_norm, limits_.fp8_weights);
   multiply_gated(weights);
+}
+
+// What a layer's half gives is added to the residual, which is normalised for what follows: by `next`.
+void Model::add_half(void* post_norm, void* next, bool quantised) {
+  if (communicator_ != nullptr && calls_.launches() && post_norm == nullptr && !quantised &&
+      communicator_->add_and_normalise(
+          {delta_, residual_, next, normed_, size_.tokens, config_.hidden, config_.eps}, stream_->handle()))
+    return;
   add_ranks();
-  normalise_delta(weights.mlp_post_norm);
+  normalise_delta(post_norm);
+  normalise(false, next, quantised);
 }
 
 // What the devices give of a layer's half, each by its heads or columns.

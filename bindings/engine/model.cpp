@@ -148,6 +148,7 @@ void Model::prepare() {
   } while (calls_.pending());
   calls_.set_mode(Calls::Mode::ready);
   run_all_sizes();
+  if (communicator_ != nullptr) communicator_->prepare(config_.hidden, config_.norm_plus_one, flags_of(limits_));
   calls_.set_mode(Calls::Mode::launch);
   calls_.set_workspace(memory_->allocate(static_cast<std::size_t>(calls_.workspace_size())));
 }
@@ -210,12 +211,19 @@ void Model::run() {
   embed.table = table, embed.ids = tokens, embed.out = residual;
   embed.scale = config_.embedding_scale;
   QUERN_MAKE(calls_, gather, embed);
-  for (std::size_t i = 0; i < caches_.size(); ++i) run_layer(i);
-  normalise(false, weights_.norm, false);
   // Only the last token of each sequence says anything of the next one; with drafts, those before it too.
   const std::int64_t rows = size_.sequences * size_.each;
+  const bool some = rows != size_.tokens || size_.each > 1 || !calls_.launches();
+  // Quantised with the norm or behind it are not the same bits, which must not depend on what else a step computes.
+  const bool eights = weights_.logits.scales != nullptr, at_once = eights && !some && !limits_.batch_invariant;
+  for (std::size_t i = 0; i < caches_.size(); ++i) {
+    run_layer(i);
+    const bool last = i + 1 == caches_.size();
+    add_half(weights_.layers[i].mlp_post_norm, last ? weights_.norm : weights_.layers[i + 1].attention_norm,
+             last ? at_once : limits_.fp8_weights);
+  }
   void* normed = normed_;
-  if (rows != size_.tokens || size_.each > 1 || !calls_.launches()) {
+  if (some) {
     quern_gather_args gather{};
     const View all = bf16(normed_, size_.tokens, config_.hidden), ids = inputs_->last(),
                last = bf16(last_, rows, config_.hidden);
@@ -225,7 +233,7 @@ void Model::run() {
   }
   auto capped = demo::sized<quern_epilogue>();
   capped.expression = cap_, capped.scalars = &config_.logit_cap, capped.scalar_count = 1;
-  if (weights_.logits.scales != nullptr) quantise(normed, rows, config_.hidden);
+  if (eights && !at_once) quantise(normed, rows, config_.hidden);
   multiply(normed, rows, config_.hidden, weights_.logits, config_.vocabulary,
            View(logits_, device_, kF32, {rows, config_.vocabulary}), cap_ != nullptr ? &capped : nullptr);
   choose();

@@ -31,10 +31,8 @@ class Model final : public Steps {
         Communicator* communicator = nullptr);
 
   std::vector<Next> step(const std::vector<Part>& parts) override;
-  // Computes the last step so many times more, one behind the other: for measuring.
-  void repeat(std::int64_t times);
-  // From now on without the calls of this op (null: with all of them): what remains of a step's time tells theirs.
-  void leave_out(const char* op);
+  void repeat(std::int64_t times) override;
+  void leave_out(const char* op) override;
   // The logits of the last step's parts, one row each; not behind a step with drafts.
   std::vector<float> logits();
   void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) override;
@@ -61,6 +59,7 @@ class Model final : public Steps {
   // layers.cpp
   void run_layer(std::size_t index);
   void normalise(bool first, void* weight, bool quantised);
+  void add_half(void* post_norm, void* next, bool quantised);
   void add_ranks();
   void normalise_delta(void* weight);
   void quantise(void* from, std::int64_t rows, std::int64_t columns);

@@ -63,6 +63,10 @@ class Steps {
   virtual std::vector<Next> step(const std::vector<Part>& parts) = 0;
   // Copies whole pages of the cache, (from, to), at most one a sequence.
   virtual void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) = 0;
+  // Computes the last step so many times more, one behind the other: for measuring.
+  virtual void repeat(std::int64_t times) = 0;
+  // From now on without the calls of this op (null: with all of them): what remains of a step's time tells theirs.
+  virtual void leave_out(const char* op) = 0;
   virtual const Config& config() const = 0;
   virtual const Limits& limits() const = 0;
 };

@@ -49,12 +49,16 @@ Golden read_golden() {
   return golden;
 }
 
-demo::Context engine_context() {
+demo::Context engine_context(std::int32_t gpu) {
   const char* device = std::getenv("QUERN_TEST_DEVICE");
   auto options = demo::sized<quern_context_options>();
-  options.device_type = device != nullptr && std::string(device) == "cuda" ? kDLCUDA : kDLCPU;
+  options.device_type = kDLCPU;
+  if (device != nullptr && std::string(device) == "cuda") options.device_type = kDLCUDA, options.device_id = gpu;
   options.cache_path = std::getenv("QUERN_TEST_CACHE");
-  return demo::make_context(options);
+  if (gpu == 0) return demo::make_context(options);
+  quern_context* context = nullptr;
+  quern_context_create(&options, &context, nullptr);
+  return demo::Context(context);
 }
 
 quern_device_info device_of(quern_context* context) {

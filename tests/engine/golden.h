@@ -29,8 +29,9 @@ struct Golden {
 };
 Golden read_golden();
 
-// On the GPU where QUERN_TEST_DEVICE is cuda, else on `host`, with the tests' kernel cache.
-demo::Context engine_context();
+// On the GPU of this number where QUERN_TEST_DEVICE is cuda, else on `host`, with the tests' kernel cache. Null where
+// there is no such GPU but the first one, which has to be there.
+demo::Context engine_context(std::int32_t gpu = 0);
 quern_device_info device_of(quern_context* context);
 
 }  // namespace quern::test

@@ -1,4 +1,4 @@
-// A model on several devices: two contexts of the host whose sums go through memory that both see.
+// A model on several devices: two GPUs, or two contexts of the host whose sums go through memory that both see.
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/engine/parallel/ranks.h"
 
@@ -8,7 +8,9 @@
 #include <atomic>
 #include <barrier>
 #include <bit>
+#include <memory>
 #include <stdexcept>
+#include <utility>
 
 #include "bindings/engine/checkpoint/numbers.h"
 #include "bindings/engine/engine.h"
@@ -56,17 +58,13 @@ class Together final : public Communicator {
   std::int64_t rank_;
 };
 
-// Greedy tokens of two prompts at once, in chunks; equal where the two largest logits are not within 0.02.
-TEST(Ranks, WriteTheTokensOfOneDevice) {
-  const demo::Context first = engine_context(), second = engine_context();
-  if (device_of(first.get()).device_type != kDLCPU) GTEST_SKIP() << "the sums of this test are the host's";
-  Meeting meeting;
-  Together one(meeting, 0), other(meeting, 1);
+// Two prompts at once, in chunks; greedy tokens, equal where the two largest logits are not within 0.02. How many sums
+// were asked for.
+std::int64_t write_golden_tokens(const std::vector<engine::Rank>& given, bool graph) {
   engine::Limits limits;
-  limits.sequences = 2, limits.tokens = 16, limits.context = 64;
+  limits.sequences = 2, limits.tokens = 16, limits.context = 64, limits.graph = graph;
   const std::unique_ptr<engine::Checkpoint> checkpoint = engine::open_checkpoint(kModel);
-  engine::Ranks ranks({{first.get(), device_of(first.get()), &one}, {second.get(), device_of(second.get()), &other}},
-                      *checkpoint, limits);
+  engine::Ranks ranks(given, *checkpoint, limits);
   EXPECT_EQ(ranks.model(0).config().heads, 2);
   EXPECT_EQ(ranks.config().heads, 4);
   engine::Engine engine(ranks);
@@ -88,10 +86,67 @@ TEST(Ranks, WriteTheTokensOfOneDevice) {
     EXPECT_EQ(answers[i], Tokens(golden.cases[i].greedy.begin(),
                                  golden.cases[i].greedy.begin() + static_cast<std::ptrdiff_t>(kTokens)));
   }
-  EXPECT_EQ(meeting.calls, engine.counts().steps * 2 * checkpoint->config().layers * static_cast<int>(kRanks));
+  return engine.counts().steps * 2 * checkpoint->config().layers * static_cast<std::int64_t>(kRanks);
 }
 
-TEST(Ranks, RefuseWhatCannotBeDivided) {
+class Ranks : public testing::Test {
+ protected:
+  void SetUp() override {
+    for (std::size_t i = 0; i < kRanks; ++i) {
+      contexts_.push_back(engine_context(static_cast<std::int32_t>(i)));
+      if (contexts_.back() == nullptr) GTEST_SKIP() << "needs two GPUs";
+      devices_.push_back(device_of(contexts_.back().get()));
+      ordinals_.push_back(devices_.back().device_id);
+    }
+  }
+  bool on_host() const { return devices_[0].device_type == kDLCPU; }
+  // What sums but through each other's memory.
+  std::vector<std::unique_ptr<Communicator>> others() {
+    if (!on_host()) return engine::open_nccl(ordinals_);
+    std::vector<std::unique_ptr<Communicator>> made;
+    for (std::size_t i = 0; i < kRanks; ++i)
+      made.push_back(std::make_unique<Together>(meeting_, static_cast<std::int64_t>(i)));
+    return made;
+  }
+  std::vector<engine::Rank> ranks(const std::vector<std::unique_ptr<Communicator>>& communicators) const {
+    std::vector<engine::Rank> made;
+    for (std::size_t i = 0; i < kRanks; ++i)
+      made.push_back({contexts_[i].get(), devices_[i], communicators[i].get()});
+    return made;
+  }
+
+  std::vector<demo::Context> contexts_;
+  std::vector<quern_device_info> devices_;
+  std::vector<int> ordinals_;
+  Meeting meeting_;
+};
+
+TEST_F(Ranks, WriteTheTokensOfOneDevice) {
+  const auto communicators = others();
+  for (const bool graph : {false, true}) {
+    meeting_.calls = 0;
+    const std::int64_t summed = write_golden_tokens(ranks(communicators), graph);
+    if (!on_host()) continue;
+    EXPECT_EQ(meeting_.calls, summed);
+    break;  // it has no graphs
+  }
+}
+
+// The same by a kernel that sums through each other's memory.
+TEST_F(Ranks, WriteTheSameThroughEachOthersMemory) {
+  std::vector<engine::PeerEnd> ends;
+  auto below = others();
+  for (std::size_t i = 0; i < kRanks; ++i)
+    ends.push_back({contexts_[i].get(), devices_[i], std::move(below[i])});
+  const auto communicators = engine::open_peers(std::move(ends));
+  for (const bool graph : {false, true}) {
+    write_golden_tokens(ranks(communicators), graph);
+    if (on_host()) break;
+  }
+  EXPECT_EQ(meeting_.calls, 0);
+}
+
+TEST(RanksOfAModel, RefuseWhatCannotBeDivided) {
   const engine::Config config = engine::open_checkpoint(kModel)->config();
   EXPECT_THROW(engine::part_of(config, 3), JsonError);
   EXPECT_THROW(engine::part_of(config, 4), JsonError) << "there are two KV heads";

@@ -203,6 +203,8 @@ class Echo final : public Steps {
     }
     return all;
   }
+  void repeat(std::int64_t) override {}
+  void leave_out(const char*) override {}
   void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) override {
     for (const auto& [from, to] : pairs)
       std::copy_n(slots_.begin() + from * limits_.page_size, limits_.page_size,

@@ -5,7 +5,6 @@
 #include <charconv>
 
 #include "bindings/engine/model.h"
-#include "bindings/engine/parallel/ranks.h"
 
 namespace quern::engine {
 namespace {
@@ -33,7 +32,7 @@ demo::Context context_of(const std::string& name, quern_context_options options)
 
 }  // namespace
 
-Devices::Devices(const std::string& names, quern_context_options options) {
+Devices::Devices(const std::string& names, quern_context_options options, Sums sums) {
   for (std::size_t at = 0; !names.empty() && at <= names.size();) {
     const std::size_t end = std::min(names.find(',', at), names.size());
     contexts_.push_back(context_of(names.substr(at, end - at), options));
@@ -48,15 +47,25 @@ Devices::Devices(const std::string& names, quern_context_options options) {
     if (contexts_.size() > 1 && info.device_type != kDLCUDA)
       throw DeviceName("several devices are " + names + "; allowed: cuda:N, cuda:M, ...");
   }
-  if (contexts_.size() > 1) communicators_ = open_nccl(ordinals);
+  if (contexts_.size() == 1) return;
+  communicators_ = open_nccl(ordinals);
+  if (sums == Sums::nccl) return;
+  std::vector<PeerEnd> ends;
+  for (std::size_t i = 0; i < contexts_.size(); ++i)
+    ends.push_back({contexts_[i].get(), infos_[i], std::move(communicators_[i])});
+  communicators_ = open_peers(std::move(ends));
 }
 
 std::unique_ptr<Steps> Devices::make_model(const Checkpoint& checkpoint, const Limits& limits) const {
   if (communicators_.empty()) return std::make_unique<Model>(contexts_[0].get(), infos_[0], checkpoint, limits);
+  return std::make_unique<Ranks>(ranks(), checkpoint, limits);
+}
+
+std::vector<Rank> Devices::ranks() const {
   std::vector<Rank> ranks;
   for (std::size_t i = 0; i < contexts_.size(); ++i)
-    ranks.push_back({contexts_[i].get(), infos_[i], communicators_[i].get()});
-  return std::make_unique<Ranks>(ranks, checkpoint, limits);
+    ranks.push_back({contexts_[i].get(), infos_[i], communicators_.empty() ? nullptr : communicators_[i].get()});
+  return ranks;
 }
 
 std::uint64_t Devices::compiled() const {

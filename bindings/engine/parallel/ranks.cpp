@@ -6,13 +6,15 @@
 namespace quern::engine {
 
 Ranks::Ranks(const std::vector<Rank>& ranks, const Checkpoint& checkpoint, const Limits& limits)
-    : config_(checkpoint.config()), models_(ranks.size()) {
+    : Ranks(ranks, checkpoint.config(), [&](const Rank& rank) {
+        return std::make_unique<Model>(rank.context, rank.device, checkpoint, limits, rank.communicator);
+      }) {}
+
+Ranks::Ranks(const std::vector<Rank>& ranks, const Config& config, const Make& make)
+    : config_(config), models_(ranks.size()) {
   for (std::size_t i = 0; i < ranks.size(); ++i) threads_.emplace_back([this, i] { serve(i); });
   try {
-    on_all([&](std::size_t i) {
-      const Rank& rank = ranks[i];
-      models_[i] = std::make_unique<Model>(rank.context, rank.device, checkpoint, limits, rank.communicator);
-    });
+    on_all([&](std::size_t i) { models_[i] = make(ranks[i]); });
   } catch (...) {
     stop();
     throw;
@@ -74,6 +76,14 @@ std::vector<Next> Ranks::step(const std::vector<Part>& parts) {
 
 void Ranks::copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) {
   on_all([&](std::size_t i) { models_[i]->copy_pages(pairs); });
+}
+
+void Ranks::repeat(std::int64_t times) {
+  on_all([&](std::size_t i) { models_[i]->repeat(times); });
+}
+
+void Ranks::leave_out(const char* op) {
+  on_all([&](std::size_t i) { models_[i]->leave_out(op); });
 }
 
 }  // namespace quern::engine

@@ -26,6 +26,9 @@ class Ranks final : public Steps {
   // Throws what making a model throws. A rank that fails while others compute leaves these waiting for it: it is the
   // end of the process, as it is with NCCL.
   Ranks(const std::vector<Rank>& ranks, const Checkpoint& checkpoint, const Limits& limits);
+  // The same of models that are made some other way, each on its rank's thread; `config` is the whole model's.
+  using Make = std::function<std::unique_ptr<Model>(const Rank& rank)>;
+  Ranks(const std::vector<Rank>& ranks, const Config& config, const Make& make);
   ~Ranks() override { stop(); }
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;
@@ -33,6 +36,8 @@ class Ranks final : public Steps {
   // Of the first rank; the others' are the same.
   std::vector<Next> step(const std::vector<Part>& parts) override;
   void copy_pages(const std::vector<std::pair<std::int32_t, std::int32_t>>& pairs) override;
+  void repeat(std::int64_t times) override;
+  void leave_out(const char* op) override;
   const Config& config() const override { return config_; }
   const Limits& limits() const override { return models_[0]->limits(); }
   Model& model(std::size_t rank) { return *models_[rank]; }

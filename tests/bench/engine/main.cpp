@@ -8,14 +8,18 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bindings/demo/call.h"
 #include "bindings/engine/checkpoint/config.h"
 #include "bindings/engine/model.h"
+#include "bindings/engine/parallel/devices.h"
+#include "bindings/engine/parallel/ranks.h"
 #include "bindings/json/json.h"
 #include "tests/bench/engine/random_weights.h"
 
@@ -25,7 +29,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using engine::Config;
 using engine::Limits;
-using engine::Model;
 using engine::Part;
 
 constexpr const char* kUsage =
@@ -36,7 +39,8 @@ constexpr const char* kUsage =
     "  --fp8-weights, --fp8-cache, --graph\n"
     "  --parts              also what a step takes without each of its ops\n"
     "  --page-size N        tokens of a page (16)\n"
-    "  --device NAME        cuda (the default) or host\n"
+    "  --device NAME        cuda (the default), cuda:N, several as cuda:0,cuda:1, or host\n"
+    "  --nccl               several devices' parts are summed by NCCL alone\n"
     "  --cache FOLDER       of kernels\n"
     "  --repeats N          of each measurement (50)\n"
     "  --json FILE          adds a line for each figure\n";
@@ -53,7 +57,7 @@ struct Options {
   std::vector<Step> steps;
   std::vector<std::int64_t> prefills;
   std::int64_t page_size = 16, repeats = 50;
-  bool fp8_weights = false, fp8_cache = false, graph = false, parts = false;
+  bool fp8_weights = false, fp8_cache = false, graph = false, parts = false, nccl = false;
 };
 
 std::int64_t number(const std::string& name, const std::string& text) {
@@ -87,7 +91,6 @@ Options read_options(int argc, char** argv) {
       options.repeats = number(name, value());
     } else if (name == "--device") {
       options.device = value();
-      if (options.device != "cuda" && options.device != "host") throw Usage("--device is cuda or host");
     } else if (name == "--cache") {
       options.cache = value();
     } else if (name == "--json") {
@@ -100,6 +103,8 @@ Options read_options(int argc, char** argv) {
       options.parts = true;
     } else if (name == "--graph") {
       options.graph = true;
+    } else if (name == "--nccl") {
+      options.nccl = true;
     } else {
       throw Usage(name == "--help" ? "" : "there is no option " + name);
     }
@@ -121,9 +126,11 @@ class Report {
     std::printf("%-44s %10.3f ms\n", what.c_str(), milliseconds);
     std::fflush(stdout);
     if (options_.json.empty()) return;
-    std::string line = "{\"config\": \"" + options_.config + "\", \"what\": \"" + what + "\"";
-    for (const auto& [name, on] : {std::pair{"fp8_weights", options_.fp8_weights},
-                                   std::pair{"fp8_cache", options_.fp8_cache}, std::pair{"graph", options_.graph}})
+    std::string line = "{\"config\": \"" + options_.config + "\", \"device\": \"" + options_.device +
+                       "\", \"what\": \"" + what + "\"";
+    for (const auto& [name, on] :
+         {std::pair{"fp8_weights", options_.fp8_weights}, std::pair{"fp8_cache", options_.fp8_cache},
+          std::pair{"graph", options_.graph}, std::pair{"nccl", options_.nccl}})
       line += std::string(", \"") + name + "\": " + (on ? "true" : "false");
     std::ofstream(options_.json, std::ios::app) << line << ", \"milliseconds\": " << milliseconds << "}\n";
   }
@@ -135,7 +142,7 @@ class Report {
 // Sequences on pages of their own, and the steps of a model that fill them.
 class Sequences {
  public:
-  Sequences(Model& model, std::int64_t count, std::int64_t context) : model_(model), pages_(count) {
+  Sequences(engine::Steps& model, std::int64_t count, std::int64_t context) : model_(model), pages_(count) {
     const std::int64_t size = model.limits().page_size, each = (context + size - 1) / size;
     // Neighbours in a text lie anywhere in the cache.
     std::vector<std::int32_t> all(static_cast<std::size_t>(model.limits().pages));
@@ -170,7 +177,7 @@ class Sequences {
   std::size_t count() const { return pages_.size(); }
 
  private:
-  Model& model_;
+  engine::Steps& model_;
   std::mt19937 random_{1};
   std::vector<std::vector<std::int32_t>> pages_;
 };
@@ -181,7 +188,7 @@ double median(std::vector<double> values) {
 }
 
 // What a caller waits for, and what the device takes with nothing to wait for in between.
-void time_steps(Model& model, const std::vector<Part>& parts, const std::string& what, std::int64_t repeats,
+void time_steps(engine::Steps& model, const std::vector<Part>& parts, const std::string& what, std::int64_t repeats,
                 const Report& report, bool of_parts) {
   for (int i = 0; i < 3; ++i) model.step(parts);
   std::vector<double> times;
@@ -210,13 +217,12 @@ void run(const Options& options) {
   if (!file) throw std::runtime_error(options.config + " cannot be opened");
   const Config config = engine::config_of_json(Json::parse(std::string(std::istreambuf_iterator<char>(file), {})));
   auto wanted = demo::sized<quern_context_options>();
-  wanted.device_type = options.device == "host" ? kDLCPU : kDLCUDA;
   wanted.cache_path = options.cache.empty() ? nullptr : options.cache.c_str();
-  const demo::Context context = demo::make_context(wanted);
-  auto device = demo::sized<quern_device_info>();
-  demo::call([&](quern_error* error) { return quern_device(context.get(), &device, error); });
-  std::printf("%s, %s%s%s%s\n", device.name, options.config.c_str(), options.fp8_weights ? ", FP8 weights" : "",
-              options.fp8_cache ? ", FP8 cache" : "", options.graph ? ", graphs" : "");
+  const engine::Devices devices(options.device, wanted, options.nccl ? engine::Sums::nccl : engine::Sums::fastest);
+  const std::vector<engine::Rank> ranks = devices.ranks();
+  std::printf("%zu x %s, %s%s%s%s%s\n", ranks.size(), devices.first().name, options.config.c_str(), options.fp8_weights ? ", FP8 weights" : "",
+              options.fp8_cache ? ", FP8 cache" : "", options.graph ? ", graphs" : "",
+              ranks.size() > 1 && options.nccl ? ", NCCL alone" : "");
 
   Limits limits;
   limits.fp8_weights = options.fp8_weights, limits.fp8_cache = options.fp8_cache, limits.graph = options.graph;
@@ -235,14 +241,28 @@ void run(const Options& options) {
   limits.pages = std::max<std::int64_t>(tokens, 1024) / limits.page_size;
 
   const Report report(options);
+  const auto parts = static_cast<std::int64_t>(ranks.size());
+  const Config part = engine::part_of(config, parts);
+  std::vector<engine::Weights> weights;
   auto begin = Clock::now();
-  engine::Placer placer(context.get(), device, options.fp8_weights);
-  engine::Weights weights = random_weights(config, std::move(placer));
+  for (const engine::Rank& rank : ranks)
+    weights.push_back(random_weights(part, engine::Placer(rank.context, rank.device, options.fp8_weights)));
   report.add("weights", milliseconds_since(begin));
-  const std::uint64_t compiled = demo::stats_of(context.get()).compiled;
+  const std::uint64_t compiled = devices.compiled();
   begin = Clock::now();
-  Model model(context.get(), device, config, std::move(weights), limits);
-  report.add("ready, " + std::to_string(demo::stats_of(context.get()).compiled - compiled) + " kernels compiled",
+  const auto make = [&](const engine::Rank& rank) {
+    const auto at = static_cast<std::size_t>(rank.communicator == nullptr ? 0 : rank.communicator->rank());
+    return std::make_unique<engine::Model>(rank.context, rank.device, part, std::move(weights[at]), limits,
+                                           rank.communicator);
+  };
+  std::unique_ptr<engine::Steps> made;
+  if (parts == 1) {
+    made = make(ranks[0]);
+  } else {
+    made = std::make_unique<engine::Ranks>(ranks, config, make);
+  }
+  engine::Steps& model = *made;
+  report.add("ready, " + std::to_string(devices.compiled() - compiled) + " kernels compiled",
              milliseconds_since(begin));
   {
     Sequences one(model, 1, 64);
