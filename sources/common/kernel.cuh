@@ -70,8 +70,8 @@
 //                                                  the loads there: parameters that are seldom needed are then loaded
 //                                                  in that branch only
 //               needed_here(v)                     in a branch that has no use for v, of u32: keeps what loads v in
-//               front
-//                                                  of the branch, where a load would else be moved into the other one
+//                                                  front of the branch, where a load would else be moved into the
+//                                                  other one
 //               laid_first(c)                      returns c. As the condition of a branch it asks for the branch's
 //                                                  code to be placed first: a multiprocessor fetches code that it has
 //                                                  not run yet line by line

@@ -3,9 +3,8 @@
 //   Warp     warp_reduce(v, op) warp_sum(v) warp_max(v) warp_min(v)
 //                                        over all lanes, the result in all of them. All lanes take part. The order of a
 //                                        sum is that of a butterfly: always the same for the same warp size
-//            warp_total(v) warp_most(v)  sums of 32 or 64 bits, whole numbers, and the largest of 64: by instructions
-//            of the
-//                                        target's where it has them
+//            warp_total(v) warp_most(v)  sums of 32 or 64 bits, whole numbers, and the largest of 64: by the target's
+//                                        instructions where it has them
 //            lanes_reduce<lanes>(v, op)  over `lanes` neighbouring lanes, a power of two; likewise
 //            warp_scan(v)                sum over this lane and those below
 //   Block    block_reduce<threads>(v, op, scratch) block_sum<threads> block_max<threads> block_min<threads>
@@ -16,11 +15,12 @@
 //                                        sum over the threads below this one, and over all
 //            Each has one barrier, behind its writes to scratch: before scratch is written again there has to be
 //            another, after this call.
-//   Histogram  bins_zero<threads>(bins, count)  bins in shared memory; a barrier before they are counted in is the
-//   caller's
+//   Histogram
+//            bins_zero<threads>(bins, count)
+//                                        bins in shared memory; a barrier before they are counted in is the caller's
 //            count_in(bins, bin, take)   adds 1 to bins[bin] where `take`; a warp at a time, so that lanes which all
-//            count in one bin cost
-//                                        one addition, and those of two bins two. All lanes take part
+//                                        count in one bin cost one addition, and those of two bins two. All lanes take
+//                                        part
 //            find_from_top<threads, per_thread>(bins, wanted, scratch)
 //                                        the highest bin at which the sum over it and those above reaches `wanted`;
 //                                        scratch: threads / kWarp + 4 values. All bins are read, none written; wanted >

@@ -38,6 +38,11 @@ struct e5m2 {  // OCP: bias 15, with infinities
   u8 bits;
 };
 
+template <class T>
+inline constexpr bool kIsBf16 = false;
+template <>
+inline constexpr bool kIsBf16<bf16> = true;
+
 struct f32x2 {
   f32 x, y;
 };

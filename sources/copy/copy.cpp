@@ -302,10 +302,12 @@ void run_rows(const Request& request, const Rows& rows, const Runtime& runtime, 
   const bool plain = rows.shape.width * std::min(request.from_bytes, request.to_bytes) == 16 && !repeats(rows);
   const std::int64_t most_each = plain ? 1 : steps(rows.shape);
   p.tile = static_cast<std::int32_t>(std::clamp<std::int64_t>(vectors / threads_at_once, 1, most_each)) * kThreads;
-  bool filled = false;
-  for (std::size_t i = 0; i < rows.count; ++i) filled = filled || rows.parts[i].filled;
+  // Whoever has one vector at most loads its row's first one where its own is not whole.
+  bool at_once = true;
+  for (std::size_t i = 0; i < rows.count; ++i)
+    at_once = at_once && !rows.parts[i].filled && (part(i).whole > 0 || part(i).repeated != 0);
   const bool cuda = runtime.driver->device().limits.target.family() == jit::Family::cuda;
-  if (cuda && !filled && args.max_sms == 0 && vectors <= std::int64_t{request.call.sms} * kFewBlocks * kFewThreads)
+  if (cuda && at_once && args.max_sms == 0 && vectors <= std::int64_t{request.call.sms} * kFewBlocks * kFewThreads)
     p.tile = kFewThreads;
   for (std::size_t i = 0; i < rows.count; ++i) {
     p.first_tile[i] = p.tiles;
@@ -313,7 +315,7 @@ void run_rows(const Request& request, const Rows& rows, const Runtime& runtime, 
   }
   for (std::size_t i = rows.count; i < at(rows.shape.parts); ++i) p.first_tile[i] = p.tiles;
   const std::int64_t most = args.max_sms > 0 ? std::int64_t{request.call.sms} * 8 : INT32_MAX;
-  p.single = p.tile <= kThreads && p.tiles <= most && !filled ? 1 : 0;
+  p.single = p.tile <= kThreads && p.tiles <= most && at_once ? 1 : 0;
   jit::Launch launch = launch_of(args, std::min<std::int64_t>(p.tiles, most));
   if (p.single != 0) launch.block[0] = static_cast<std::uint32_t>(p.tile);
   ops::launch(runtime, *kernel, launch, "launching copy", p);

@@ -35,7 +35,8 @@ struct CopyPart {
 // before the first of them on: what every block needs of a part is in one, and a line has two dimensions.
 struct CopyParams {
   i32 tile;    // vectors that a block takes at a time
-  i32 single;  // no part is filled, and each thread of the grid, of blocks of `tile`, has one vector at most
+  i32 single;  // each thread of the grid, of blocks of `tile`, has one vector at most, no part is filled, and each part
+               // has a whole vector in its rows
   CopyPart first;
   i64 tiles;                   // of all parts
   u64 fill;                    // an element's bits

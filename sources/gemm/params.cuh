@@ -74,7 +74,7 @@ struct GemmParams {
   const void* b;               // [groups][n][k]
   i64 a_row, a_k, b_row, b_k;  // of each operand's row and k strides one is 1
   const i32* offsets;          // grouped, contiguous: [groups + 1]
-  const i32* counts;           // grouped, masked: [groups]
+  const i32* counts;           // grouped, masked: [groups]; null where there are offsets, by which kernels tell
   const i32* indices;          // grouped, contiguous: which row of a each row of out is made of; may be null
   i32* status;                 // may be null
   f32* partials;               // workspace: partial sums of tiles that several blocks contribute to

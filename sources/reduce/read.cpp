@@ -322,17 +322,39 @@ class Reader {
     if (even && whole_block && (p.pieces > 1 || blocks < problem_.units))
       p.brief = q::kReduceOneByOne, problem_.units = blocks;
     p.by_pieces = divisor(p.pieces);
-    problem_.others = {shape, shape};
-    if (rows || reduced_.count > 1 || kept_.count > 2 || kept_[0].extent % vector != 0) return finish();
-    const bool narrow = p.rows <= kFewColumnsEach * problem_.sms;
-    const Shape few = of_few(shape, narrow);
-    problem_.others = {few, of_few(shape, !narrow)};
-    const std::int64_t block = std::int64_t{q::kReduceFewThreads} * few.team;  // columns
-    if (p.aligned != 0 && args_.max_sms == 0 && nominal <= kFewElements && p.rows <= kMost - block) {
-      std::swap(shape, problem_.others[0]);
-      problem_.units = (p.rows + block - 1) / block;
-    }
+    plan_few(elements, nominal, vector);
     finish();
+  }
+
+  // A few elements of each column are a thread's own, where rows are whole vectors wherever they are. Neither that nor,
+  // where each row is one element, whether it goes by columns is a matter of what is reduced alone: all that a call with
+  // other extents of what is kept has instead is readied, too.
+  void plan_few(std::int64_t elements, std::int64_t nominal, std::int64_t vector) {
+    Shape& shape = problem_.shape;
+    q::ReduceParams& p = problem_.params;
+    problem_.others.fill(shape);
+    const bool by_rows = shape.way == Way::rows, may_go_down = kept_.count > 0 && kept_[0].x == 1;
+    if (reduced_.count > 1 || nominal > kFewElements || !may_go_down || by_vectors(reduced_, vector)) return;
+    if (by_rows && elements != 1) return;
+    Shape columns = shape;
+    if (elements == 1) {
+      Shape& rows = problem_.others[3];
+      rows.way = Way::rows, rows.vectors = false;
+      fit_team(rows, 1);
+      columns.way = Way::columns, columns.vectors = true, columns.at_once = 4, columns.team = kShortAcross;
+      problem_.others[2] = columns;
+    }
+    const bool narrow = p.rows <= kFewColumnsEach * problem_.sms;
+    const Shape few = of_few(columns, narrow);
+    problem_.others[0] = few, problem_.others[1] = of_few(columns, !narrow);
+    const std::int64_t block = std::int64_t{q::kReduceFewThreads} * few.team;  // columns
+    // Of columns the sum is another one, to the bit: what they are must not depend on how many there are.
+    const bool may = elements == 1 || (args_.flags & QUERN_CALL_BATCH_INVARIANT) == 0;
+    if (by_rows || !may || kept_.count > 2 || kept_[0].extent % vector != 0 || p.aligned == 0 ||
+        p.rows > kMost - block)
+      return;
+    std::swap(shape, problem_.others[0]);
+    problem_.units = (p.rows + block - 1) / block;
   }
 
   // The strides, as kernels take them.

@@ -13,7 +13,7 @@ namespace quern::ops::reduce {
 
 struct Problem {
   Shape shape;
-  std::array<Shape, 2> others;  // that a call with fewer elements, or with other data, may have instead
+  std::array<Shape, 4> others;  // that a call with fewer elements, or with other data, may have instead
   q::ReduceParams params;
   std::int64_t most_pieces;  // of a row, that the workspace has room for; 0: rows are whole
   std::int64_t units;        // of work

@@ -62,7 +62,7 @@ std::string numbered(const char* name, std::size_t i) { return name + (i == 0 ? 
 void make(const Given& given, int which, Trial& trial) {
   // Columns of few elements: few of them, and more than are few on any device.
   const bool few = given.text("way") == "few";
-  const std::int64_t rows = !few ? kCalls[which].rows : which == 1 ? 320'000 : 48, n = few ? 3 : kCalls[which].n;
+  const std::int64_t rows = !few ? kCalls[which].rows : which == 1 ? 1'000'000 : 48, n = few ? 3 : kCalls[which].n;
   // Rows whose elements do not lie beside each other lie as columns do, of which there are few.
   const bool columns = few || given.text("way") == "columns" || (given.text("way") == "rows" && !given.flag("vectors"));
   const bool segments = given.flag("segments"), halves = given.flag("halves");

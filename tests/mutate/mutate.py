@@ -160,23 +160,22 @@ def try_built(programs: Path, chosen: list[dict], todo: list[int], jobs: int, te
         sets.setdefault((change["program"], change["tests"], str(change.get("environment"))), []).append(place)
     waiting = sorted(sets.values(), key=len)
     taking = threading.Lock()
-    refused: list[SystemExit] = []
+    refused: list[BaseException] = []
 
     def work(number: int) -> None:
-        mine = Built(programs, FOLDER / f"built-{number}")
-        while True:
-            with taking:
-                if not waiting or refused:
-                    return
-                places = waiting.pop()
-            for place in places:
-                start = time.monotonic()
-                try:
+        try:
+            mine = Built(programs, FOLDER / f"built-{number}")
+            while True:
+                with taking:
+                    if not waiting or refused:
+                        return
+                    places = waiting.pop()
+                for place in places:
+                    start = time.monotonic()
                     outcome = mine.outcome_of(chosen[place])
-                except SystemExit as what:
-                    refused.append(what)
-                    return
-                tell(place, outcome, time.monotonic() - start)
+                    tell(place, outcome, time.monotonic() - start)
+        except BaseException as what:  # raised again where all have ended
+            refused.append(what)
 
     workers = [threading.Thread(target=work, args=(number,)) for number in range(jobs)]
     for worker in workers:

@@ -169,6 +169,12 @@ std::vector<CopyCase> copy_cases() {
   add("six_dimensions", [](Copying& c) {
     c.part(Stored::i8, {2, 3, 2, 3, 2, 5}, {5, 10, 30, 60, 180, 1}, Stored::i8, {2, 3, 2, 3, 2, 5}, {});
   });
+  // Rows that are shorter than a vector, and begin anywhere: nothing is read behind them.
+  add("less_than_a_vector", [](Copying& c) { c.part(Stored::f32, {3}, {}, Stored::f32, {3}, {}); });
+  add("single_elements", [](Copying& c) {
+    c.part(Stored::f32, {1}, {}, Stored::f32, {1}, {}, 1, 0);
+    c.part(Stored::f32, {1}, {}, Stored::f32, {1}, {}, 0, 3);
+  });
   // Loops over more tiles than there are blocks.
   add("few_sms", [](Copying& c) {
     c.part(Stored::i8, {40'003}, {}, Stored::i8, {40'003}, {});

@@ -78,6 +78,16 @@ MlaCases lengths() {
   std::vector<MlaLengths> batch;
   for (int i = 0; i < 64; ++i) batch.push_back({1, 1 + i % 3 * 40});
   list.add("batch64", batch, [](MlaCase& c) { c.heads = 3, c.one_query = true, c.d_latent = 128; });
+  // More than a warp has lanes, and more than are planned, on each of sm_90a's kernels that rows and few heads take.
+  for (const int count : {70, 130}) {
+    std::vector<MlaLengths> alike, mixed;
+    for (int i = 0; i < count; ++i) alike.push_back({1, 40}), mixed.push_back({1, i % 29 == 0 ? 300 : i % 3 * 40});
+    for (const int heads : {3, 20}) {
+      const std::string of = std::to_string(count) + "_heads" + std::to_string(heads);
+      list.add("alike" + of, alike, [=](MlaCase& c) { c.heads = heads, c.one_query = true; });
+      list.add("mixed" + of, mixed, [=](MlaCase& c) { c.heads = heads, c.one_query = true; });
+    }
+  }
   list.add("max_sms1", {{1, 300}, {1, 64}, {1, 5}}, [](MlaCase& c) { c.heads = 128, c.max_sms = 1; });
   list.add("f16", {{2, 200}, {1, 64}}, [](MlaCase& c) { c.element = Element::f16, c.heads = 20; });
   return list;
@@ -387,6 +397,26 @@ TEST(MlaLengthsChange, OneWorkspaceServesThemAll) {
   }
 }
 
+// So do lengths that are alike, and shared out whole, and others that are not, of more sequences than a warp has lanes.
+TEST(MlaLengthsChange, AlikeOrNot) {
+  MlaCase c;
+  c.heads = 12, c.one_query = true;
+  const auto mixed = [](int each) {
+    std::vector<MlaLengths> lengths;
+    for (int i = 0; i < 40; ++i) lengths.push_back({1, i % 17 == 3 ? 400 : each});
+    return lengths;
+  };
+  c.sequences = mixed(400);
+  MlaProblem problem(c, Random("alike"));
+  ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+  problem.check();
+  for (const int each : {5, 400, 130, 0}) {
+    problem.fill(mixed(each), Random("other"));
+    ASSERT_NO_FATAL_FAILURE(problem.call(context()));
+    problem.check();
+  }
+}
+
 // What lies in index tensors is told in the status on a GPU, and nothing is read out of bounds; on `host` it is refused
 // by name.
 TEST(MlaStatus, IndexDataOutOfBounds) {
@@ -442,6 +472,11 @@ MlaCases unfair() {
     c.heads = 9, c.causal = true, c.max_sms = 2;
     c.cache = MlaCache::e4m3_token;
   });
+  for (const int heads : {9, 40}) {
+    std::vector<MlaLengths> many;
+    for (int i = 0; i < 40; ++i) many.push_back({1, i % 13 == 0 ? 200 : 20});
+    list.add("unfair_40_sequences_heads" + std::to_string(heads), many, [=](MlaCase& c) { c.heads = heads; });
+  }
   list.add("unfair_few16_plain", {{1, 1300}, {1, 65}, {1, 0}}, [](MlaCase& c) { c.heads = 9, c.max_sms = 2; });
   list.add("unfair_few16_listed", {{1, 700}, {2, 265}}, [](MlaCase& c) {
     c.top_k = 450;

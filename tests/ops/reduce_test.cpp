@@ -106,7 +106,8 @@ TEST(ReduceScheduling, ChangesNothing) {
   Case pieces = plain("unfair", {2, 40009}, 2, kinds);
   pieces.x = Element::bf16, pieces.gap = 3;
   for (const Case& c :
-       {plain("unfair_rows", {3, 5000}, 2, kinds), pieces, plain("unfair_columns", {1201, 24}, 1, {kSum, kMin})}) {
+       {plain("unfair_rows", {3, 5000}, 2, kinds), pieces, plain("unfair_columns", {1201, 24}, 1, {kSum, kMin}),
+        plain("unfair_few", {9, 1200}, 1, {kSum, kMin})}) {
     SCOPED_TRACE(c.name);
     Problem problem(c);
     ASSERT_NO_FATAL_FAILURE(problem.run(context()));
@@ -125,6 +126,59 @@ TEST(ReduceScheduling, ChangesNothing) {
       EXPECT_EQ(problem.results(), expected) << "seed " << seed;
     }
   }
+}
+
+// One preparation serves other extents of what is kept, 16 and more, whichever kernel takes them.
+TEST(ReducePrepared, ServesFewerColumns) {
+  struct Served {
+    std::vector<std::int64_t> most;
+    std::vector<std::vector<std::int64_t>> less;
+  };
+  const Served all[] = {{{3, 1001}, {{3, 1000}, {3, 17}, {3, 16}}},
+                        {{3, 1000}, {{3, 999}, {3, 24}}},
+                        {{1, 1001}, {{1, 1000}, {1, 16}, {1, 17}}},
+                        {{1, 1000}, {{1, 999}, {1, 992}}},
+                        {{17, 1000}, {{17, 999}, {17, 16}}}};
+  for (const Served& each : all) {
+    const Context fresh = make_context();
+    const auto of = [](const std::vector<std::int64_t>& shape) {
+      Case c = plain("prepared", shape, 1, {kSum});
+      c.x = Element::f16, c.outs = {dtype_of(Format::f16)};
+      return c;
+    };
+    Problem most(of(each.most));
+    auto error = sized<quern_error>();
+    ASSERT_EQ(quern_reduce_prepare(fresh.get(), &most.args, &error), QUERN_OK) << error.text;
+    auto before = sized<quern_stats>(), after = sized<quern_stats>();
+    ASSERT_EQ(quern_get_stats(fresh.get(), &before, nullptr), QUERN_OK);
+    for (const std::vector<std::int64_t>& shape : each.less) {
+      SCOPED_TRACE(testing::PrintToString(each.most) + " to " + testing::PrintToString(shape));
+      for (const std::uint32_t flag : {std::uint32_t{0}, std::uint32_t{QUERN_CALL_BATCH_INVARIANT}}) {
+        Problem problem(of(shape));
+        problem.args.flags |= flag;
+        ASSERT_NO_FATAL_FAILURE(problem.call(fresh.get()));
+        problem.check();
+      }
+    }
+    // Not from the disk either, where other tests may have left what was not prepared.
+    ASSERT_EQ(quern_get_stats(fresh.get(), &after, nullptr), QUERN_OK);
+    EXPECT_EQ(after.compiled, before.compiled);
+    EXPECT_EQ(after.cache_hits, before.cache_hits);
+    EXPECT_EQ(after.kernels_loaded, before.kernels_loaded);
+  }
+}
+
+// Of columns of few elements, too, the bits do not depend on how many there are, where that is asked for.
+TEST(ReduceBatchInvariant, ColumnsAreTheSameBesideOthers) {
+  const auto sums = [](std::int64_t columns) {
+    Problem problem(plain("beside others", {13, 264}, 1, {kSum}));
+    problem.x.tensor.shape[1] = problem.out[0].shape[0] = columns;
+    problem.args.flags |= QUERN_CALL_BATCH_INVARIANT;
+    problem.call(context());
+    return problem.results();
+  };
+  const std::vector<unsigned char> all = sums(264), fewer = sums(263);
+  EXPECT_TRUE(std::equal(fewer.begin(), fewer.begin() + 263 * 4, all.begin()));
 }
 
 // NaN, infinities and subnormal numbers, by rows and by columns.

@@ -52,6 +52,8 @@ def test_repeating_and_padding(context, rng):
     widths = [(1, 0), (0, 2), (3, 4)]
     np.testing.assert_array_equal(context.pad(x, widths, -7), np.pad(x, widths, constant_values=-7))
     np.testing.assert_array_equal(context.pad(x, [(0, 0)] * 3), x)
+    of_numpy = [(1, np.int64(0)), (np.int64(0), np.int32(2)), (3, 4)]
+    np.testing.assert_array_equal(context.pad(x, of_numpy, -7), np.pad(x, widths, constant_values=-7))
     np.testing.assert_array_equal(context.fill(np.empty((3, 5), np.float16), 1.1), np.full((3, 5), np.float16(1.1)))
 
 

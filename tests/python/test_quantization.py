@@ -144,6 +144,7 @@ def test_products_in_front(context, rng, front):
         ({"scale_kind": "static"}, "scale_kind: 'static' given"),
         ({"front": "softmax"}, "front: 'softmax' given; allowed are none, rmsnorm, layernorm"),
         ({"dtype": "e3m4"}, "'e3m4' is no element type"),
+        ({"dtype": "uint8"}, "dtype: uint8 given; allowed are e4m3 and e5m2"),
         ({"scale_kind": "none", "scale": np.ones(1, np.float32)}, "out, scale: given with scale_kind"),
         ({"front": "rmsnorm", "weight": np.ones(3, np.float32)}, "weight"),
         ({"epsilon": 1.0}, "quantize has no argument 'epsilon'"),

@@ -31,8 +31,8 @@ class Communicator {
   // makes the same calls. Throws std::runtime_error.
   virtual void all_reduce(void* data, std::int64_t count, void* stream) = 0;
 
-  // Readies what the next call needs for rows of so many columns, with the flags of quern's calls; where `plus_one` says
-  // so rows are multiplied by 1 + weight. Throws std::runtime_error.
+  // Readies what the calls need for rows of so many columns, with the flags of quern's calls; where `plus_one` says so
+  // rows are multiplied by 1 + weight. Every rank asks for the same before any of them sums. Throws std::runtime_error.
   virtual void prepare(std::int64_t /*columns*/, bool /*plus_one*/, std::uint32_t /*flags*/) {}
   // residual += the ranks' deltas; normed = rmsnorm(residual) * weight. Does nothing and says false where that takes
   // longer than one call after the other, as it does for many rows.

@@ -31,22 +31,21 @@ struct Rooms {
 class PeerCommunicator final : public Communicator {
  public:
   PeerCommunicator(PeerEnd end, std::shared_ptr<const Rooms> rooms)
-      : context_(end.context), others_(std::move(end.others)), rooms_(std::move(rooms)) {
-    sum_ = kernel(kSumLength, false, false, 0);
-  }
+      : context_(end.context), others_(std::move(end.others)), rooms_(std::move(rooms)) {}
 
   std::int64_t rank() const override { return others_->rank(); }
   std::int64_t size() const override { return others_->size(); }
 
   void all_reduce(void* data, std::int64_t count, void* stream) override {
     const std::int64_t blocks = (count + kSumLength - 1) / kSumLength;
-    if (blocks > kPeerBlocks || count % 8 != 0) return others_->all_reduce(data, count, stream);
+    if (sum_ == nullptr || blocks > kPeerBlocks || count % 8 != 0) return others_->all_reduce(data, count, stream);
     PeerParams params = params_of(data, count);
     launch(sum_, params, blocks, stream);
   }
 
   void prepare(std::int64_t columns, bool plus_one, std::uint32_t flags) override {
     flags_ = flags;
+    sum_ = kernel(kSumLength, false, false, flags & QUERN_CALL_CACHED_ONLY);
     if (columns % 8 != 0 || columns > kMostColumns) return;
     columns_ = columns;
     normalise_ = kernel(columns, true, plus_one, flags & QUERN_CALL_CACHED_ONLY);

@@ -57,6 +57,7 @@ Owned view_whole(const Whole& whole) {
 }
 
 void move_by(DLTensor& tensor, std::int64_t elements) {
+  if (tensor.data == nullptr) return;  // of no elements
   tensor.data = static_cast<std::byte*>(tensor.data) + elements * (tensor.dtype.bits / 8);
 }
 
@@ -64,7 +65,10 @@ void move_by(DLTensor& tensor, std::int64_t elements) {
 bool read_index(PyObject* value, std::int64_t begin, std::int64_t end, std::int64_t& index) {
   if (!PyLong_Check(value)) return false;
   index = PyLong_AsLongLong(value);
-  if (index == -1 && PyErr_Occurred() != nullptr) PyErr_Clear();
+  if (index == -1 && PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    return false;
+  }
   return begin <= index && index < end;
 }
 
@@ -149,7 +153,8 @@ PyObject* sliced(PyObject*, PyObject* const* values, Py_ssize_t count) {
   Py_ssize_t axis = 0, kept = 0;
   bool skipped = false;
   const auto keep = [&](std::int64_t extent, std::int64_t step) {
-    strides[kept] = strides[axis++] * step;
+    strides[kept] = extent > 1 ? strides[axis] * step : strides[axis];
+    ++axis;
     shape[kept++] = extent;
   };
   for (Py_ssize_t i = 0; i < given; ++i) {

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -147,6 +148,7 @@ class Moves(Ops):
     ) -> Any:
         """x with so many elements of `value` before and after it, a pair an axis, in one launch; returns out."""
         shape = tuple(extents_of(x, "x"))
+        widths = [(operator.index(before), operator.index(after)) for before, after in widths]
         if len(widths) != len(shape) or any(before < 0 or after < 0 for before, after in widths):
             raise InvalidError(f"widths: {widths} given; allowed is (before, after), 0 and more, of each axis of x")
         whole = tuple([n + before + after for n, (before, after) in zip(shape, widths, strict=True)])

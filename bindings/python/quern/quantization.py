@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .arrays import element, empty, empty_rows, empty_scales, shape_of
+from .dtypes import short_name
 from .errors import InvalidError
 from .ops import Ops
 
@@ -56,6 +57,8 @@ class Quantization(Ops):
                 raise InvalidError('out, scale: given with scale_kind "none", which writes neither')
         else:
             if out is None:
+                if short_name(dtype) not in ("e4m3", "e5m2"):
+                    raise InvalidError(f"dtype: {dtype} given; allowed are e4m3 and e5m2")
                 out = empty_rows((rows, n), x, "out", dtype)
             else:
                 of_bytes = _bytes_as(dtype, out, "out")

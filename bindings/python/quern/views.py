@@ -54,19 +54,18 @@ def parts_of(ops: Ops, array: Any, sizes: list[int], axis: int) -> Sequence[Any]
 
 
 def unflattened(ops: Ops, array: Any, axis: int, inner: int) -> Any:
-    """An array with one axis as two, the second of extent `inner`, of which the axis's is a multiple."""
-    view = module.unflattened(array, axis, inner) if ops._launcher is not None and inner > 0 else None
+    """An array of some elements with one axis as two, the second of extent `inner`, of which the axis's is a
+    multiple."""
+    view = module.unflattened(array, axis, inner) if ops._launcher is not None else None
     return _of_framework(array, lambda whole: _unflattened(whole, axis, inner)) if view is None else view
 
 
 def _unflattened(array: Any, axis: int, inner: int) -> Any:
     shape = tuple(array.shape)
-    outer = shape[axis] // inner if inner else 0
-    if is_torch(array) and array.numel():
+    outer = shape[axis] // inner
+    if is_torch(array):
         return array.unflatten(axis, (outer, inner))
     split = (*shape[:axis], outer, inner, *shape[axis + 1 :])
-    if is_torch(array):
-        return array.view(split)
     import numpy
 
     strides = array.strides

@@ -13,7 +13,8 @@
 //   multiply_steps<A, B, b_major, b_bytes, first, count>(a, b)
 //                             adds products of operand A in registers, an array of u32[steps][4]: of each step those
 //                             of common/sm90/wgmma.cuh, with `b` b_bytes further on; to elements `first`, a multiple of
-//                             32, to first + count - 1 (0 and kCount where they are left out). Asynchronous
+//                             32, to first + count - 1 (0 and kCount where they are left out); `count` is 4 to
+//                             128 by 4. Asynchronous
 //
 // Each thread by itself, while no product of these accumulators is in flight:
 //

@@ -56,9 +56,7 @@ QUERN_DEVICE void store_vector(const ReduceParams& p, RowPlace at, const S (&sta
   }
 }
 
-QUERN_DEVICE void reduce_few(const ReduceParams& p) {
-  const i32 number = (block_index(0) * THREADS + thread_index()) * kVector;
-  if (number >= p.rows) return;
+QUERN_DEVICE void reduce_columns(const ReduceParams& p, i32 number) {
   const KeptDim &inner = p.kept[0], &outer = p.kept[1];
   const i32 of = number / inner.extent, column = number - of * inner.extent.value;
   RowPlace place{of * outer.x + column, of * outer.y + column, {}};
@@ -85,6 +83,13 @@ QUERN_DEVICE void reduce_few(const ReduceParams& p) {
     if constexpr (kHasY) y += kAtOnce * p.reduced[0].y;
   }
   store_vector(p, place, states);
+}
+
+QUERN_DEVICE void reduce_few(const ReduceParams& p) {
+  const i64 step = static_cast<i64>(block_count(0)) * (THREADS * kVector);
+  QUERN_ROLLED for (i64 number = (block_index(0) * THREADS + thread_index()) * kVector; number < p.rows; number += step) {
+    reduce_columns(p, static_cast<i32>(number));
+  }
 }
 
 static_assert(sizeof(State) == STATE_BYTES, "the library makes room for what a kernel stores");

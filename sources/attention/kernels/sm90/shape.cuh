@@ -2,10 +2,9 @@
 // shared memory.
 //
 // The first CONSUMERS warpgroups multiply, 64 rows of a tile each. Of the last one a warp copies keys and values by
-// tensor map, or where pages are small one keys and one values; the next copy queries, and one finds out what the block
-// works on next and tells the others. Where
-// products are of 8 bits a further warpgroup turns values: as the second operand they must lie with their keys side by
-// side.
+// tensor map, or, where pages are small, one copies keys and one values; further ones copy queries, and the last finds
+// out what the block works on next and tells the others. Where products are of 8 bits a further warpgroup turns values:
+// as the second operand they must lie with their keys side by side.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -13,8 +13,8 @@
 namespace q {
 
 // The first copies are issued as early as possible: two producer warps initialise the mbarriers while the copying warp
-// computes the first tile. Named barriers: kMade tells the copying warp that they are, kBegun
-// tells the consumers. Numbers 3 to 6 are each consumer's barriers for its results and for its turn.
+// computes the first tile. Named barriers: kMade tells the copying warp that they are, kBegun tells the consumers.
+// Numbers 3 to 6 are each consumer's barriers for its results and for its turn.
 inline constexpr i32 kCopyWarp = 4 * kConsumers, kMapWarp = kCopyWarp + 1, kBeginWarp = kCopyWarp + 2;
 inline constexpr i32 kMade = 1, kBegun = 2, kMadeThreads = 3 * kWarp, kBegunThreads = kThreads - kWarp;
 inline constexpr i32 kProducerRegisters = kPromoted ? 40 : 56, kConsumerRegisters = kPromoted ? 232 : 224;

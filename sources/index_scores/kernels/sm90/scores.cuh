@@ -25,7 +25,6 @@ inline constexpr i32 kStages = index_stages(TOKENS);
 inline constexpr i32 kHeadSums = 32;          // accumulators of a thread and query
 inline constexpr i32 kWeights = TOKENS * 64;  // of an item
 static_assert(THREADS == (kConsumers + 1) * kGroupThreads);
-inline constexpr i32 kStep = kSharedKeys ? 1 : kConsumers;  // from a warpgroup's block of keys to its next one
 
 using KeyState = PipelineState<kStages>;
 using QueryState = PipelineState<2>;

@@ -116,6 +116,7 @@ QUERN_DEVICE void widen_keys(const MlaParams& p, const KeyPlaces& places, const 
     } else {
       v = load16(raw + kRows656Rope + (column - 512) * 2);
       QUERN_UNROLL for (int x = 0; x < 4; ++x) {
+        if constexpr (kIsBf16<Element>) continue;
         const f32x2 two = unpack<bf16>(v.x[x]);
         v.x[x] = pack_finite<Element>(two.x, two.y);
       }

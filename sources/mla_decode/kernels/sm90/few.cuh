@@ -344,7 +344,8 @@ QUERN_DEVICE void prefetch_queries(const MlaParams& p, const Task& t, int w) {
 }
 
 QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
-  Tasks tasks(p, m.told().mailbox, m.chunks());
+  // Who does not tell must not read what was counted: it may be gone by then.
+  Tasks tasks(p, m.told().mailbox, w == 0 ? m.chunks() : nullptr);
   Listener listener(m.told().mailbox);
   PipelineState<kFewSlots> slot;
   QUERN_ROLLED for (;;) {

@@ -56,7 +56,7 @@ struct Memory {
   QUERN_DEVICE vec16* exchange(int group, int w) const {
     return reinterpret_cast<vec16*>(at + kFewExchange + (group * 4 + w) * 512);
   }
-  // Before there are any, the units of the sequences, for who schedules.
+  // Before there are any, what the sequences have, for who schedules (count_together).
   QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(at + kFewExchange); }
   // Weights of a half: for each key 16 rows, in two pieces of 16 bytes that change places every four keys.
   QUERN_DEVICE u8* weights(int group, int key, int piece) const {

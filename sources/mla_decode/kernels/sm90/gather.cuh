@@ -36,11 +36,6 @@ inline constexpr int kRopeReads = kKind == CacheKind::rows656 ? 2 : 1;  // of 16
 inline constexpr u32 kShareBytes = kShare * kTiles * 128;               // as they are stored
 static_assert(kWarp == 4 * kShare && kWarpRows == 2 * kShare, "four lanes have a row");
 
-template <class T>
-inline constexpr bool kIsBf16 = false;
-template <>
-inline constexpr bool kIsBf16<bf16> = true;
-
 // What a lane has under way of its row: 16 bytes of each tile's.
 struct RawRow {
   vec16 latent[kRopeTile], rope[kRopeReads];
@@ -66,10 +61,12 @@ class Gatherer {
   }
 
   QUERN_DEVICE void run() {
-    Tasks tasks(p, m_.told().mailbox, m_.chunks());
+    // Who does not tell must not read what was counted: it may be gone by then.
+    const bool tells = block_ == 0 && w_ == 0;
+    Tasks tasks(p, m_.told().mailbox, tells ? m_.chunks() : nullptr);
     Listener listener(m_.told().mailbox);
     QUERN_ROLLED for (;;) {
-      if (block_ == 0 && w_ == 0) tasks.tell_next(m_.chunks());
+      if (tells) tasks.tell_next(m_.chunks());
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) < 0) break;
       const i32 end = shuffle(t.end_key, 0);

@@ -47,7 +47,7 @@ struct Memory {
   // The rows' maxima as block 0's and as block 1's logits left them; the sums of each warpgroup's weights.
   QUERN_DEVICE f32* base(int block) const { return numbers(block); }
   QUERN_DEVICE f32* sum(int group) const { return numbers(2 + group); }
-  // Before there are any: the units of the sequences, for who schedules.
+  // Before there are any: what the sequences have, for who schedules (count_together).
   QUERN_DEVICE i32* chunks() const { return reinterpret_cast<i32*>(numbers(0)); }
   QUERN_DEVICE Told& told() const { return *reinterpret_cast<Told*>(at + 3 * kBlockBytes + kRows64Numbers); }
   QUERN_DEVICE Barriers& barriers() const { return told().barriers; }

@@ -56,7 +56,7 @@ struct QueryRow {
 // The pieces of this block of threads as tasks, one after the other, that one warp tells the others.
 class Tasks {
  public:
-  // `counted` is what count_together made.
+  // `counted` is what count_together made; null for who never tells.
   QUERN_DEVICE Tasks(const MlaParams& params, Mailbox& mailbox, const i32* counted)
       : p_(params), mailbox_(mailbox), schedule_(params, counted), place_(0), phase_(0) {}
 
