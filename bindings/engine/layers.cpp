@@ -31,8 +31,8 @@ void Model::run_layer(std::size_t index) {
 // What a layer's half gives is added to the residual, which is normalised for what follows: by `next`.
 void Model::add_half(void* post_norm, void* next, bool quantised) {
   if (communicator_ != nullptr && calls_.launches() && post_norm == nullptr && !quantised &&
-      communicator_->add_and_normalise(
-          {delta_, residual_, next, normed_, size_.tokens, config_.hidden, config_.eps}, stream_->handle()))
+      communicator_->add_and_normalise({delta_, residual_, next, normed_, size_.tokens, config_.hidden, config_.eps},
+                                       stream_->handle()))
     return;
   add_ranks();
   normalise_delta(post_norm);

@@ -327,8 +327,8 @@ class Reader {
   }
 
   // A few elements of each column are a thread's own, where rows are whole vectors wherever they are. Neither that nor,
-  // where each row is one element, whether it goes by columns is a matter of what is reduced alone: all that a call with
-  // other extents of what is kept has instead is readied, too.
+  // where each row is one element, whether it goes by columns is a matter of what is reduced alone: all that a call
+  // with other extents of what is kept has instead is readied, too.
   void plan_few(std::int64_t elements, std::int64_t nominal, std::int64_t vector) {
     Shape& shape = problem_.shape;
     q::ReduceParams& p = problem_.params;
@@ -350,8 +350,7 @@ class Reader {
     const std::int64_t block = std::int64_t{q::kReduceFewThreads} * few.team;  // columns
     // Of columns the sum is another one, to the bit: what they are must not depend on how many there are.
     const bool may = elements == 1 || (args_.flags & QUERN_CALL_BATCH_INVARIANT) == 0;
-    if (by_rows || !may || kept_.count > 2 || kept_[0].extent % vector != 0 || p.aligned == 0 ||
-        p.rows > kMost - block)
+    if (by_rows || !may || kept_.count > 2 || kept_[0].extent % vector != 0 || p.aligned == 0 || p.rows > kMost - block)
       return;
     std::swap(shape, problem_.others[0]);
     problem_.units = (p.rows + block - 1) / block;

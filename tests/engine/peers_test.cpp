@@ -171,7 +171,7 @@ TEST_P(Peers, AddAndNormalise) {
       on_all([&, rows = rows, columns = columns](std::size_t rank, Room& room, const Meet& meet) {
         communicators_[rank]->prepare(static_cast<std::int64_t>(columns), plus_one, 0);
         std::uint16_t *const delta = room.put(given[rank]), *const sum = room.put(residual),
-                            *const by = room.put(weight), *const out = room.put(poison);
+                             *const by = room.put(weight), *const out = room.put(poison);
         meet();
         EXPECT_TRUE(communicators_[rank]->add_and_normalise(
             {delta, sum, by, out, static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns), eps}, nullptr));

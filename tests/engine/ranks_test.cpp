@@ -110,8 +110,7 @@ class Ranks : public testing::Test {
   }
   std::vector<engine::Rank> ranks(const std::vector<std::unique_ptr<Communicator>>& communicators) const {
     std::vector<engine::Rank> made;
-    for (std::size_t i = 0; i < kRanks; ++i)
-      made.push_back({contexts_[i].get(), devices_[i], communicators[i].get()});
+    for (std::size_t i = 0; i < kRanks; ++i) made.push_back({contexts_[i].get(), devices_[i], communicators[i].get()});
     return made;
   }
 
@@ -136,8 +135,7 @@ TEST_F(Ranks, WriteTheTokensOfOneDevice) {
 TEST_F(Ranks, WriteTheSameThroughEachOthersMemory) {
   std::vector<engine::PeerEnd> ends;
   auto below = others();
-  for (std::size_t i = 0; i < kRanks; ++i)
-    ends.push_back({contexts_[i].get(), devices_[i], std::move(below[i])});
+  for (std::size_t i = 0; i < kRanks; ++i) ends.push_back({contexts_[i].get(), devices_[i], std::move(below[i])});
   const auto communicators = engine::open_peers(std::move(ends));
   for (const bool graph : {false, true}) {
     write_golden_tokens(ranks(communicators), graph);

@@ -172,8 +172,8 @@ std::vector<CopyCase> copy_cases() {
   // Rows that are shorter than a vector, and begin anywhere: nothing is read behind them.
   add("less_than_a_vector", [](Copying& c) { c.part(Stored::f32, {3}, {}, Stored::f32, {3}, {}); });
   add("single_elements", [](Copying& c) {
-    c.part(Stored::f32, {1}, {}, Stored::f32, {1}, {}, 1, 0);
-    c.part(Stored::f32, {1}, {}, Stored::f32, {1}, {}, 0, 3);
+    c.part(Stored::f32, {1}, {}, Stored::f32, {1}, {}, 4, 0);
+    c.part(Stored::f32, {1}, {}, Stored::f32, {1}, {}, 0, 12);
   });
   // Loops over more tiles than there are blocks.
   add("few_sms", [](Copying& c) {

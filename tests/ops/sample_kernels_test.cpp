@@ -91,6 +91,42 @@ TEST(SampleKernels, DrawTheSameTokensWhateverTheGuess) {
   }
 }
 
+// Ends that sums over bins do not show: a heap of equal logits a little more than half a bin below the largest, and
+// top_k that ends among equal tokens which weigh nothing.
+TEST(SampleKernels, FindEndsThatBinsDoNotShow) {
+  Random random("sample ends");
+  SampleInput in;
+  in.vocab = 102001;
+  for (const double below : {0.0027, 0.0028, 0.0029, 0.0030}) {
+    std::vector<float>& x = in.logits.emplace_back(static_cast<std::size_t>(in.vocab));
+    for (std::size_t t = 0; t < x.size(); ++t)
+      x[t] = t < 30000 ? static_cast<float>(10.0 - below) : static_cast<float>(random.below(9'000'000)) * 1e-6f;
+    x[70000] = 10.0f;
+  }
+  std::vector<float>& weightless = in.logits.emplace_back(static_cast<std::size_t>(in.vocab), -100.0f);
+  std::fill(weightless.begin() + 500, weightless.begin() + 3500, -28.0f);
+  weightless[50000] = 0.0f;
+  const std::size_t rows = in.count();
+  in.temperature.assign(rows, 1.0f);
+  in.top_k.assign(rows, 0), in.top_k.back() = 1000;
+  in.top_p.assign(rows, 0.99f), in.top_p.back() = 1.0f;
+  in.logprobs = false;
+  SampleInput rare = in;
+  rare.typical_p.assign(rows, 1.0f);
+  for (std::uint64_t draw = 0; draw < 2; ++draw) {
+    const SampleOutput other = SampleCall(rare).run();
+    for (const std::int32_t sms : {0, 2}) {
+      in.max_sms = sms;
+      const SampleOutput out = SampleCall(in).run();
+      for (std::size_t i = 0; i < rows; ++i) {
+        EXPECT_EQ(out.ids[i], other.ids[i]) << "row " << i << " sms " << sms;
+        EXPECT_GE(out.ids[i], 0) << "row " << i << " sms " << sms;
+      }
+    }
+    rare.seed = ++in.seed;
+  }
+}
+
 // Penalties that only lower logits wait until a logit has reached the bound: of likely tokens, which lists name, some
 // are NaN, and some are banned.
 TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
@@ -100,7 +136,8 @@ TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
     in.vocab = round % 3 == 0 ? 4000 : round % 3 == 1 ? 9003 : 20480;
     in.logprobs = false;  // their sums would not wait
     constexpr std::size_t kRows = 6;
-    const bool alike = round % 4 == 3;  // equal logits, and no lists: masks and counts alone
+    const bool alike = round % 4 == 3;  // equal logits, so that there are too many candidates,
+    const bool lists = round % 8 != 3;  // with lists in half of these rounds, which are looked through in mid-stream
     for (std::size_t i = 0; i < kRows; ++i) {
       in.logits.push_back(make_logits(random, LogitShape::normal, in.vocab, Element::f32));
       std::vector<float>& x = in.logits.back();
@@ -123,7 +160,8 @@ TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
         x[static_cast<std::size_t>(order[random.below(200)])] = NAN;
       }
     }
-    in.prompt_as_mask = alike || random.below(2) != 0, in.output_as_counts = alike || random.below(4) == 0;
+    in.prompt_as_mask = alike ? !lists : random.below(2) != 0;
+    in.output_as_counts = alike ? !lists : random.below(4) == 0;
     in.temperature = drawn(random, kRows, {0.8f, 1.5f, 0.0f}), in.top_p = drawn(random, kRows, {0.9f, 1.0f});
     in.top_k = drawn(random, kRows, {50, 10, 1, 300, 0}), in.min_p = drawn(random, kRows, {0.0f, 0.02f});
     in.repetition = drawn(random, kRows, {1.0f, 1.1f, 3.0f}), in.presence = drawn(random, kRows, {0.0f, 0.5f});

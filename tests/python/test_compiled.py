@@ -265,7 +265,14 @@ def test_what_no_view_is_made_of(context):
         (6,), (-7,), (2**70,), (-(2**70),), (0, 0, 0), (..., ...), (slice(None, None, -1),), (None,), ([0],), (True,), (1.0,), 0,
     ):  # fmt: skip
         assert fast.sliced(array, index) is None
-    for arrays, axis in (([], 0), ([array], 2), ([array], -3), ([array], 2**70), ([array, array[:, 1:]], 0), ([array, array[0]], 0)):
+    for arrays, axis in (
+        ([], 0),
+        ([array], 2),
+        ([array], -3),
+        ([array], 2**70),
+        ([array, array[:, 1:]], 0),
+        ([array, array[0]], 0),
+    ):
         assert fast.joined(arrays, axis) is None
     for axis, inner in ((0, 4), (0, 0), (2, 1), (-1, 1)):
         assert fast.unflattened(array, axis, inner) is None

@@ -87,7 +87,8 @@ QUERN_DEVICE void reduce_columns(const ReduceParams& p, i32 number) {
 
 QUERN_DEVICE void reduce_few(const ReduceParams& p) {
   const i64 step = static_cast<i64>(block_count(0)) * (THREADS * kVector);
-  QUERN_ROLLED for (i64 number = (block_index(0) * THREADS + thread_index()) * kVector; number < p.rows; number += step) {
+  QUERN_ROLLED for (i64 number = (block_index(0) * THREADS + thread_index()) * kVector; number < p.rows;
+                    number += step) {
     reduce_columns(p, static_cast<i32>(number));
   }
 }

@@ -85,7 +85,8 @@ QUERN_DEVICE u32 mistakes_of(const Room& room, const SampleParams& p, const Row&
       if (p.bias_ids[at] < 0 || p.bias_ids[at] >= p.vocab) wrong |= kIndex;
     }
     if (p.bias_offsets) {
-      wrong = reduce_max(room, wrong);  // threads differ in no more than one bit
+      wrong = reduce_max(
+          room, wrong);  // only kIndex may be set in some threads alone, so that the largest is all of them together
     }
   }
   return wrong;

@@ -126,8 +126,8 @@ class Report {
     std::printf("%-44s %10.3f ms\n", what.c_str(), milliseconds);
     std::fflush(stdout);
     if (options_.json.empty()) return;
-    std::string line = "{\"config\": \"" + options_.config + "\", \"device\": \"" + options_.device +
-                       "\", \"what\": \"" + what + "\"";
+    std::string line =
+        "{\"config\": \"" + options_.config + "\", \"device\": \"" + options_.device + "\", \"what\": \"" + what + "\"";
     for (const auto& [name, on] :
          {std::pair{"fp8_weights", options_.fp8_weights}, std::pair{"fp8_cache", options_.fp8_cache},
           std::pair{"graph", options_.graph}, std::pair{"nccl", options_.nccl}})
@@ -220,9 +220,9 @@ void run(const Options& options) {
   wanted.cache_path = options.cache.empty() ? nullptr : options.cache.c_str();
   const engine::Devices devices(options.device, wanted, options.nccl ? engine::Sums::nccl : engine::Sums::fastest);
   const std::vector<engine::Rank> ranks = devices.ranks();
-  std::printf("%zu x %s, %s%s%s%s%s\n", ranks.size(), devices.first().name, options.config.c_str(), options.fp8_weights ? ", FP8 weights" : "",
-              options.fp8_cache ? ", FP8 cache" : "", options.graph ? ", graphs" : "",
-              ranks.size() > 1 && options.nccl ? ", NCCL alone" : "");
+  std::printf("%zu x %s, %s%s%s%s%s\n", ranks.size(), devices.first().name, options.config.c_str(),
+              options.fp8_weights ? ", FP8 weights" : "", options.fp8_cache ? ", FP8 cache" : "",
+              options.graph ? ", graphs" : "", ranks.size() > 1 && options.nccl ? ", NCCL alone" : "");
 
   Limits limits;
   limits.fp8_weights = options.fp8_weights, limits.fp8_cache = options.fp8_cache, limits.graph = options.graph;

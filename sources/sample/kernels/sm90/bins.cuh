@@ -1,5 +1,5 @@
-// A row that is read again by the blocks of its cluster, each its part of it: its vectors, and how logits are weighed
-// and sorted into bins.
+// A row that is read again by the blocks of its cluster, each its part of it: its vectors, and how logits are
+// weighed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -55,18 +55,20 @@ struct Found {
   f32 low, high;           // where its end lies,
   u64 above, count_above;  // what weighs above that, and how many tokens there are,
   u64 left, all;           // and, where that is known, what the steps before have left of all there is
+  i32 levels;              // how often its end has been looked for since then
   Choice choice;
 };
 // What a block has in static shared memory, at the same place in each of the cluster.
 struct Desk {
   u64 scratch[kThreads / kWarp + 2];
   u64 few[kSegment], weights[kSegment];
-  u64 bins[2][8], tokens[2][2];  // what has been found, in turns
+  u64 bins[2][8];  // what has been found, in turns
+  u64 told;        // by one thread to all
   u64 bound;
-  u32 held;       // candidates, beyond their end, too
-  u32 listed[2];  // tokens on the list, likewise
-  u32 nan, top;   // of all of the part's: whether there is one; the key of the largest logit
-  u32 named;      // tokens of the part
+  u32 held;      // candidates, beyond their end, too
+  u32 listed;    // tokens on the list
+  u32 nan, top;  // of all of the part's: whether there is one; the key of the largest logit
+  u32 named;     // tokens of the part
   u32 verdict;
   f32 max;  // the row's, from the first block
   u64 total;

@@ -1,5 +1,4 @@
-// A few tokens, which the blocks of a cluster have listed: in order, and one of them chosen. Part is a kernel's, with a
-// desk in shared memory.
+// A few tokens in shared memory: in order, and one of them chosen. Part is a kernel's, with a desk there.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,25 +12,6 @@ namespace q {
 template <class T>
 QUERN_DEVICE T of_block(const T* place, i32 r) {
   return load_cluster<T>(cluster_address(place, static_cast<u32>(r)));
-}
-
-// The lists of all blocks, in no order, into few. How many; -1: there are too many.
-template <class Part>
-QUERN_DEVICE i32 gather(const Part& part, i32 blocks, const Place* list, const u32* listed) {
-  // This thread's token is the i-th of block `from`.
-  i32 count = 0, i = thread_index(), from = -1;
-  const u32 number = of_block(listed, lane() < blocks ? lane() : 0);
-  QUERN_ROLLED for (i32 r = 0; r < blocks; ++r) {
-    const i32 its = static_cast<i32>(shuffle(number, r));
-    const bool here = from < 0 && i < its;
-    from = here ? r : from;
-    i -= from < 0 ? its : 0;
-    count += its;
-  }
-  if (count > kSegment) return -1;
-  if (from >= 0) part.desk->few[thread_index()] = of_block(list + i, from);
-  sync_block();
-  return count;
 }
 
 // One of `count` tokens in few, its weight, and how many there are before it in order and what they weigh. Several
@@ -90,11 +70,6 @@ QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Set
   if (own.there && own.before <= target && target < through) told[2] = own.place;
   sync_block();
   return {index_at(told[2]), value_at(told[2])};
-}
-template <class Part>
-QUERN_DEVICE Choice choose_of_few(const Part& part, const Ranked& own, const Settings& s, i32 count,
-                                  const Stream& stream) {
-  return choose_of_few(part, own, s, count, wide(stream.of_row()));
 }
 
 }  // namespace q

@@ -140,14 +140,14 @@ QUERN_DEVICE Choice choose_of_row(const SampleParams& p, const Row& row, const P
   }
   u64 before = sum_before(room.scratch, own);
   const u64 within = scale_to(wide(stream.at(kWithinChunk)), room.scratch[kThreads / kWarp]);
-  if (thread_index() == 0) part.desk->tokens[0][0] = 0;
+  if (thread_index() == 0) part.desk->told = 0;
   sync_block();
   QUERN_UNROLL for (int j = 0; j < kOwn; ++j) {
-    if (before <= within && within < before + weight[j]) part.desk->tokens[0][0] = to_candidate(x[j], from + j + 1);
+    if (before <= within && within < before + weight[j]) part.desk->told = to_candidate(x[j], from + j + 1);
     before += weight[j];
   }
   sync_block();
-  const u64 found = part.desk->tokens[0][0];
+  const u64 found = part.desk->told;
   return {token_of_candidate(found) - 1, value_of_candidate(found)};
 }
 

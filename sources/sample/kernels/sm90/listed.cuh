@@ -24,7 +24,11 @@ struct Entries {
     ends[1] = ends[0] + (p.output.tokens ? p.output.most : 0);
     ends[2] = ends[1] + (p.banned.tokens ? p.banned.most : 0);
     there[0] = ends[0] != 0 && p.prompt.lengths ? p.prompt.lengths[i] : ends[0];
-    there[1] = ends[1] != ends[0] && p.output.lengths ? ends[0] + p.output.lengths[i] : ends[1];
+    there[1] = ends[1];
+    if (ends[1] != ends[0] && p.output.lengths) {
+      const i32 length = p.output.lengths[i];
+      there[1] = length < p.output.most ? ends[0] + length : ends[1];
+    }
     tokens[0] = begin(p.prompt, i, 0), tokens[1] = begin(p.output, i, ends[0]), tokens[2] = begin(p.banned, i, ends[1]);
     tokens[3] = p.bias_offsets ? p.bias_ids + (own.begin - ends[2]) : nullptr;
     all = ends[2] + (own.end - own.begin);

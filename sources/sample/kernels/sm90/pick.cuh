@@ -94,18 +94,17 @@ QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i3
   };
   // Those of some bins, no more than there is room for, into few.
   const auto list_bins = [&](u32 first, u32 last) {
-    if (thread_index() == 0) desk.listed[0] = 0;
+    if (thread_index() == 0) desk.listed = 0;
     sync_block();
     QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
       const u64 candidate = candidates[i];
-      if (is_of(candidate, first, last)) desk.few[atomic_add(&desk.listed[0], 1u)] = place_of_candidate(candidate);
+      if (is_of(candidate, first, last)) desk.few[atomic_add(&desk.listed, 1u)] = place_of_candidate(candidate);
     }
     sync_block();
   };
 
   bins_zero<kThreads>(bins.counts, kBinWords);
-  u64* const told = desk.tokens[0];
-  if (thread_index() == 0) told[0] = 0;
+  if (thread_index() == 0) desk.told = 0;
   sync_block();
   // Where shares are asked for at once, weights are added up as tokens are counted; else where they are many.
   bool weighs = alone || asked, cuts = false, few = false;
@@ -141,12 +140,12 @@ QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i3
           const u32 before = through;
           through += own.count[i];
           if (cuts && before < k && k <= through)
-            told[0] = u64{through} << 32 | static_cast<u32>(kOwnBins * thread_index() + i);
+            desk.told = u64{through} << 32 | static_cast<u32>(kOwnBins * thread_index() + i);
         }
         sync_block();
         // Those that are few are put in order at once.
-        number = cuts ? static_cast<u32>(told[0] >> 32) : static_cast<u32>(total);
-        last = cuts ? static_cast<u32>(told[0]) : static_cast<u32>(kSpots - 1);
+        number = cuts ? static_cast<u32>(desk.told >> 32) : static_cast<u32>(total);
+        last = cuts ? static_cast<u32>(desk.told) : static_cast<u32>(kSpots - 1);
         few = number <= static_cast<u32>(kSegment);
       }
     }
@@ -201,7 +200,7 @@ QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i3
         }
         least = reduce_min(part.room(), least), most = reduce_max(part.room(), most);
         const u64 each_weighs = scope.weigh(value_of(most));
-        if (least != most || each_weighs == 0) {
+        if (least != most || (each_weighs == 0 && !by_count)) {
           return {Picked::crowded, {-1, 0.0f}, 0};
         }
         const u64 needed = by_count ? wanted - found[2] - 1 : (wanted - base - 1) / each_weighs;

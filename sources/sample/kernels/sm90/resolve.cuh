@@ -47,6 +47,9 @@ QUERN_DEVICE i32 find_alike(const Resolve& r, f32 x, u64 nth, Step step) {
   return static_cast<i32>(reduce_max(part.room(), static_cast<u32>(found + 1))) - 1;
 }
 
+// Where so many guesses have not found an end, what may be it is halved each time, by the bits of its logits.
+inline constexpr i32 kGuesses = 6;
+
 // The bands in which the steps from found.open on end, nearly, by the fine bins of all blocks.
 QUERN_DEVICE void find_bands(const Resolve& r, Found* of_desk, const Fine& fine, Band (&bands)[kSteps]) {
   const Found found = *of_desk;
@@ -95,7 +98,13 @@ QUERN_DEVICE void find_bands(const Resolve& r, Found* of_desk, const Fine& fine,
       if (!found.exact) off = static_cast<u64>(slack * static_cast<f32>(target)) + 1 + one;
     }
     if (target != 0) {
-      if (thread_index() == 0) ends[0] = ends[1] = fine.floor > fine.low ? kFine - 1 : kFine - 2, ends[2] = left;
+      // It is known that the first one's end is between the two: where sums of the bins' middles do not reach it, as
+      // where many tokens lie at one end of a bin, that is halved.
+      const bool sure = found.exact && step == static_cast<int>(found.open);
+      if (thread_index() == 0) {
+        ends[0] = ends[1] = sure ? kFine / 2 : fine.floor > fine.low ? kFine - 1 : kFine - 2;
+        ends[2] = left;
+      }
       sync_block();
       const u64 first = target > off ? target - off : u64{1}, last = target + off;
       u64 at = by_count ? u64{count_before} : before, weight_at = before;
@@ -109,7 +118,11 @@ QUERN_DEVICE void find_bands(const Resolve& r, Found* of_desk, const Fine& fine,
         at += in, weight_at += weight;
       }
       sync_block();
-      const Band band = Band::of(fine, static_cast<u32>(ends[0]), static_cast<u32>(ends[1]));
+      Band band = Band::of(fine, static_cast<u32>(ends[0]), static_cast<u32>(ends[1]));
+      if (sure && found.levels >= kGuesses) {
+        const u32 from = key_of(found.low), to = key_of(found.high);
+        band.low = band.high = value_of(from + (to - from) / 2);
+      }
       QUERN_UNROLL for (int b = 0; b < kSteps; ++b) {
         if (b == step) bands[b] = band;
       }
@@ -170,8 +183,11 @@ QUERN_DEVICE void find_ends(const Resolve& r, const Band (&ranges)[kSteps], cons
     sync_block();
     if (!ok) {
       // What the steps before have left is exact now. The end is within the band, or on one side of it.
-      if (static_cast<int>(found->open) != step)
+      ++found->levels;
+      if (static_cast<int>(found->open) != step) {
         found->low = r.lowest, found->high = r.sums.max, found->above = found->count_above = 0;
+        found->levels = 0;
+      }
       found->open = static_cast<Step>(step), found->left = left, found->all = all, found->exact = true;
       if (within) {
         found->low = band.least, found->high = band.most, found->above = band.above;
@@ -206,9 +222,11 @@ QUERN_CALLED Resolved resolve_row(const SampleParams& p, Row row, Part part, Row
   Found* const found = &desk.found;
   Resolve r{p, row, part, sums, s, -infinity(), alone, random};
   f32 floor = 0.0f;
-  // Each time the logits that are looked at are fewer by three orders of magnitude. Where edits wait, the largest logit
-  // is looked for before that.
-  constexpr int kMostLevels = 40;
+  if (thread_index() == 0) *found = {Step::top_k, false, false, false, 0.0f, 0.0f, 0, 0, 0, 0, 0, {-1, 0.0f}};
+  // Each time the logits that are looked at are fewer by three orders of magnitude, or half of what may be a step's end
+  // is known not to be: that takes as many times as logits have bits. Where edits wait, the largest logit is looked for
+  // before that.
+  constexpr int kMostLevels = kSteps * (kGuesses + 34);
   QUERN_ROLLED for (int level = late ? -1 : 0; level < kMostLevels; ++level) {
     if (level == 0) {
       if (!(sums.max > -infinity())) return {{-1, 0.0f}, sums.max};
@@ -228,7 +246,8 @@ QUERN_CALLED Resolved resolve_row(const SampleParams& p, Row row, Part part, Row
       sync_all(part.blocks);
       each_block(part.blocks, &desk.top, [&](i32, u32 its) { low = its < low ? its : low; });
       floor = fmax(r.lowest, sums.max - 1.5f * (sums.max - value_of(low)));
-      if (thread_index() == 0) *found = {Step::top_k, false, false, false, r.lowest, sums.max, 0, 0, 0, 0, {-1, 0.0f}};
+      if (thread_index() == 0)
+        *found = {Step::top_k, false, false, false, r.lowest, sums.max, 0, 0, 0, 0, 0, {-1, 0.0f}};
     }
     bins_zero<kThreads>(reinterpret_cast<u32*>(part.candidates), kFine);
     QUERN_ROLLED for (i32 c = thread_index(); c < part.all; c += kThreads) part.stats[c] = 0;

@@ -31,17 +31,11 @@ struct RowScope {
   QUERN_DEVICE u64 rank_of(f32 x, i32 token) const {
     return static_cast<u64>(top - key_of(x)) << kIndexBits | static_cast<u32>(token);
   }
-  QUERN_DEVICE Place place_of_rank(u64 rank) const {
-    const u32 key = top - static_cast<u32>(rank >> kIndexBits),
-              index = static_cast<u32>(rank) & ((1u << kIndexBits) - 1);
-    return static_cast<u64>(key) << 32 | static_cast<u32>(~index);
-  }
 };
 // Tokens of some bins, and of those the ones whose ranks lie in a range.
 struct Stretch {
   u32 from, to;
   u64 first, last;
-  QUERN_DEVICE bool has(u32 bin, u64 rank) const { return bin >= from && bin <= to && rank >= first && rank <= last; }
 };
 inline constexpr Stretch kAllThereIs{0, ~0u, 0, ~u64{0}};
 
