@@ -260,6 +260,9 @@ bool CudaDriver::capturing(void* stream) noexcept {
 int CudaDriver::stream_device_mismatch(void* stream) noexcept {
   // With one device there is nobody else for a stream to belong to, and a hot call saves the question.
   if (api_.devices == 1 || is_default_stream(stream) || fork_.forked()) return 0;
+  // Of a stream that is being captured this question alone may be asked: any other ends the capture. A launch on
+  // another device's stream gets its error from the driver then.
+  if (capturing(stream)) return 0;
   Device device = device_;
   if (api_.stream_device != nullptr) {
     if (api_.stream_device(stream, &device) != kSuccess) return 0;

@@ -179,6 +179,7 @@ int HipDriver::stream_device_mismatch(void* stream) noexcept {
   constexpr std::uintptr_t kStreamPerThread = 2;
   if (api_.stream_device == nullptr || reinterpret_cast<std::uintptr_t>(stream) <= kStreamPerThread || fork_.forked())
     return 0;
+  if (capturing(stream)) return 0;  // what else is asked of it could end the capture
   int device = info_.device_id;
   if (api_.stream_device(stream, &device) != kSuccess || device == info_.device_id) return 0;
   return device + 1;

@@ -28,8 +28,7 @@ void make(const Given& given, int which, Trial& trial) {
   const Field &scale_a = scales(blocks ? Shape{p.m, across} : Shape{tensor ? 1 : p.m}),
               &scale_b = scales(blocks ? Shape{down, across} : Shape{tensor ? 1 : p.n});
   const Epilogue epilogue(given, trial, p.m, p.n);
-  Field& out =
-      trial.result(given.dtype("out", Dtype::bf16), {p.m, epilogue.columns()}, std::max(kSlack, epilogue.slack()));
+  Field& out = trial.result(given.dtype("out", Dtype::bf16), {p.m, epilogue.columns()}, epilogue.slack(kSlack));
   trial.later([=, &a, &b, &scale_a, &scale_b, &out, &trial] {
     const auto sum = [&](std::int64_t row, std::int64_t column) {
       double of = 0;

@@ -25,7 +25,7 @@ void make(const Given& given, int which, Trial& trial) {
   const Epilogue epilogue(given, trial, p.m, p.n);
   // f32 operands are multiplied as TF32 where the device has nothing else.
   const double slack = dtype == Dtype::f32 ? 0x1p-9 : 0x1p-14;
-  Field& out = trial.result(to, {p.m, epilogue.columns()}, std::max(slack, epilogue.slack()));
+  Field& out = trial.result(to, {p.m, epilogue.columns()}, epilogue.slack(slack));
   trial.later([=, &a, &b, &out, &trial] {
     const auto sum = [&](std::int64_t row, std::int64_t column) {
       double of = 0;

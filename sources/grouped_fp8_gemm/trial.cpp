@@ -46,8 +46,7 @@ void make(const Given& given, int which, Trial& trial) {
               &scale_b =
                   trial.uniform(Dtype::f32, blocks ? Shape{kExperts, down, across} : Shape{kExperts, n}, 0.5, 1.5);
   const Epilogue epilogue(given, trial, rows, n);
-  Field& out =
-      trial.result(given.dtype("out", Dtype::bf16), in_front({epilogue.columns()}), std::max(kSlack, epilogue.slack()));
+  Field& out = trial.result(given.dtype("out", Dtype::bf16), in_front({epilogue.columns()}), epilogue.slack(kSlack));
   trial.later([=, &a, &b, &scale_a, &scale_b, &out, &trial] {
     const auto sum = [&](std::int64_t row, std::int64_t column) {
       const std::int64_t expert = expert_of[static_cast<std::size_t>(row)];

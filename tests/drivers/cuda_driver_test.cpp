@@ -274,6 +274,19 @@ TEST_P(CudaDriver, KnowsAStreamOfAnotherDevice) {
   EXPECT_EQ(current(), nullptr);
 }
 
+TEST_P(CudaDriver, AsksNothingThatEndsACapture) {
+  const auto driver = open(0);
+  const Loaded loaded = driver->load(cubin(), "kernel", 0);
+  for (const int device : {0, 1}) {
+    state->captured = stream_of(device);
+    Launch launch;
+    launch.stream = stream_of(device);
+    EXPECT_EQ(driver->stream_device_mismatch(launch.stream), 0);
+    EXPECT_EQ(driver->launch(loaded, launch, nullptr, 0), 0);
+  }
+  EXPECT_EQ(state->captures_ended, 0);
+}
+
 TEST_P(CudaDriver, WorksFromAnyThread) {
   const auto driver = open();
   const Loaded loaded = driver->load(cubin(), "kernel", 0);

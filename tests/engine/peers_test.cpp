@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "bindings/demo/memory.h"
 #include "bindings/engine/checkpoint/numbers.h"
 #include "bindings/engine/parallel/communicator.h"
+#include "bindings/engine/parallel/peer_kernel.h"
 #include "tests/engine/golden.h"
 
 namespace quern::test {
@@ -197,6 +199,22 @@ TEST_P(Peers, AddAndNormalise) {
       }
       EXPECT_EQ(wrong, 0);
       EXPECT_EQ(off, 0);
+    }
+  }
+}
+
+// GPUs' compilers take the same text, of any length.
+TEST(PeerKernel, CompilesForGpus) {
+  const demo::Context context = engine_context();
+  for (const char* target : {"sm_80", "sm_90a", "gfx90a"}) {
+    for (const engine::PeerKernel& which : {engine::PeerKernel{4096, 2}, {4096, 2, true}, {16384, 8, true, true}}) {
+      SCOPED_TRACE(std::string(target) + ", " + std::to_string(which.length));
+      try {
+        EXPECT_EQ(engine::ready_peer_kernel(context.get(), which, 0, target), nullptr);
+      } catch (const std::runtime_error& error) {
+        // Where there is no such compiler.
+        EXPECT_EQ(std::string(error.what()).find("QUERN_NOT_FOUND"), 0u) << error.what();
+      }
     }
   }
 }

@@ -138,7 +138,12 @@ TEST(CheckedCalls, MoreFaultsThanAreKeptAreCounted) {
   std::uint64_t total = 0;
   const std::vector<Told> told = faults(own.get(), &total);
   EXPECT_EQ(total, ran);
-  ASSERT_EQ(told.size(), kKept);
+  // A GPU that tells more than the host reads meanwhile leaves some out, and counts them.
+  if (on_cuda()) {
+    ASSERT_TRUE(!told.empty() && told.size() <= kKept) << told.size();
+  } else {
+    ASSERT_EQ(told.size(), kKept);
+  }
   EXPECT_EQ(told.front().text.find("ids[1] is 77"), 0u) << told.front().text;
   EXPECT_EQ(faults(own.get(), &total).size(), 0u);
   EXPECT_EQ(total, 0u);

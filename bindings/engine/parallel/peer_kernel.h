@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "quern.h"
+
 namespace quern::engine {
 
 // What every device has for the others: whoever is `from` puts what block `block` is given into a slot there, every
@@ -24,6 +26,16 @@ struct PeerParams {
   float eps;
   std::uint32_t rank;
 };
+
+// Readies it: for rows of `length` elements that are normalised, by 1 + weight where `plus_one` says so, or for parts
+// of so many that are summed alone. For the context's device, or compiled for another target: then null. `flags` are
+// those of quern_kernel_desc. Throws std::runtime_error.
+struct PeerKernel {
+  std::int64_t length, ranks;
+  bool normalises = false, plus_one = false;
+};
+quern_kernel* ready_peer_kernel(quern_context* context, const PeerKernel& which, std::uint32_t flags,
+                                const char* target = nullptr);
 
 // A block has LENGTH elements. All ranks launch the same blocks in the same order, and a block waits for the others'
 // of its number: so all blocks of a launch must find a place at once, and none is launched beside another launch.
@@ -119,7 +131,7 @@ QUERN_KERNEL(peer_sum, THREADS, 1, QUERN_PARAM q::Params p) {
     QUERN_UNROLL for (int j = 0; j < 8; ++j) kept[i][j] = sums[j];
   }
   if (!NORMALISE) return;
-  const f32 scale = rsqrt(block_sum<THREADS>(squares, scratch) / LENGTH + p.eps);
+  const f32 scale = q::rsqrt(block_sum<THREADS>(squares, scratch) / LENGTH + p.eps);
   QUERN_UNROLL for (int i = 0; i < kRounds; ++i) {
     const i64 at = (i * THREADS + t) * 8;
     if (at >= length) continue;

@@ -45,10 +45,11 @@ class PeerCommunicator final : public Communicator {
 
   void prepare(std::int64_t columns, bool plus_one, std::uint32_t flags) override {
     flags_ = flags;
-    sum_ = kernel(kSumLength, false, false, flags & QUERN_CALL_CACHED_ONLY);
+    const std::uint32_t how = flags & QUERN_CALL_CACHED_ONLY;
+    sum_ = ready_peer_kernel(context_, {kSumLength, size()}, how);
     if (columns % 8 != 0 || columns > kMostColumns) return;
     columns_ = columns;
-    normalise_ = kernel(columns, true, plus_one, flags & QUERN_CALL_CACHED_ONLY);
+    normalise_ = ready_peer_kernel(context_, {columns, size(), true, plus_one}, how);
   }
 
   bool add_and_normalise(const AddAndNormalise& what, void* stream) override {
@@ -60,33 +61,6 @@ class PeerCommunicator final : public Communicator {
   }
 
  private:
-  quern_kernel* kernel(std::int64_t length, bool normalises, bool plus_one, std::uint32_t flags) const {
-    auto source = demo::sized<quern_source>();
-    source.name = "peer_sum.cu", source.text = kPeerKernel;
-    const std::array<std::pair<const char*, std::string>, 9> values{{
-        {"LENGTH", std::to_string(length)},
-        {"NORMALISE", normalises ? "true" : "false"},
-        {"PLUS", plus_one ? "1.0f" : "0.0f"},
-        {"RANKS", std::to_string(size())},
-        {"THREADS", std::to_string(kPeerThreads)},
-        {"BLOCKS", std::to_string(kPeerBlocks)},
-        {"MOST_PEERS", std::to_string(kMostPeers)},
-        {"FLAGS", std::to_string(kPeerFlags)},
-        {"SLOT", std::to_string(kPeerSlot)},
-    }};
-    std::vector<quern_constant> constants;
-    for (const auto& [name, value] : values) {
-      quern_constant& constant = constants.emplace_back(demo::sized<quern_constant>());
-      constant.name = name, constant.value = value.c_str();
-    }
-    auto desc = demo::sized<quern_kernel_desc>();
-    desc.flags = flags, desc.entry = "peer_sum", desc.source = &source;
-    desc.constants = constants.data(), desc.constant_count = constants.size();
-    quern_kernel* kernel = nullptr;
-    demo::call([&](quern_error* error) { return quern_kernel_prepare(context_, &desc, &kernel, error); });
-    return kernel;
-  }
-
   PeerParams params_of(void* delta, std::int64_t count) const {
     PeerParams params{};
     std::copy(rooms_->of.begin(), rooms_->of.end(), params.rooms);
@@ -153,6 +127,34 @@ bool reach_each_other(const std::vector<PeerEnd>& ends) {
 }
 
 }  // namespace
+
+quern_kernel* ready_peer_kernel(quern_context* context, const PeerKernel& which, std::uint32_t flags,
+                                const char* target) {
+  auto source = demo::sized<quern_source>();
+  source.name = "peer_sum.cu", source.text = kPeerKernel;
+  const std::array<std::pair<const char*, std::string>, 9> values{{
+      {"LENGTH", std::to_string(which.length)},
+      {"NORMALISE", which.normalises ? "true" : "false"},
+      {"PLUS", which.plus_one ? "1.0f" : "0.0f"},
+      {"RANKS", std::to_string(which.ranks)},
+      {"THREADS", std::to_string(kPeerThreads)},
+      {"BLOCKS", std::to_string(kPeerBlocks)},
+      {"MOST_PEERS", std::to_string(kMostPeers)},
+      {"FLAGS", std::to_string(kPeerFlags)},
+      {"SLOT", std::to_string(kPeerSlot)},
+  }};
+  std::vector<quern_constant> constants;
+  for (const auto& [name, value] : values) {
+    quern_constant& constant = constants.emplace_back(demo::sized<quern_constant>());
+    constant.name = name, constant.value = value.c_str();
+  }
+  auto desc = demo::sized<quern_kernel_desc>();
+  desc.flags = flags, desc.entry = "peer_sum", desc.source = &source, desc.target = target;
+  desc.constants = constants.data(), desc.constant_count = constants.size();
+  quern_kernel* kernel = nullptr;
+  demo::call([&](quern_error* error) { return quern_kernel_prepare(context, &desc, &kernel, error); });
+  return kernel;
+}
 
 std::vector<std::unique_ptr<Communicator>> open_peers(std::vector<PeerEnd> ends) {
   std::vector<std::unique_ptr<Communicator>> made;

@@ -167,7 +167,14 @@ Result cuStreamIsCapturing(Stream stream, int* status) {
   *status = stream != nullptr && stream == state.captured ? 1 : kCaptureStatusNone;
   return state.stream_is_capturing;
 }
+// What asks about a stream that is being captured ends its capture.
+Result asked_about(Stream stream) {
+  if (stream == nullptr || stream != state.captured) return kSuccess;
+  state.captures_ended++;
+  return 900;  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+}
 Result cuStreamGetCtx(Stream stream, Context* context) {
+  if (const Result refused = asked_about(stream)) return refused;
   *context = context_of(stream == fake::stream_of(1) ? 1 : 0);
   return kSuccess;
 }
@@ -225,6 +232,7 @@ Result cuFuncGetParamInfo(Function, std::size_t index, std::size_t* offset, std:
   return kSuccess;
 }
 Result cuStreamGetDevice(Stream stream, Device* device) {
+  if (const Result refused = asked_about(stream)) return refused;
   *device = stream == fake::stream_of(1) ? 1 : 0;
   return kSuccess;
 }

@@ -13,6 +13,7 @@ struct State {
   int launch = 0, stream_is_capturing = 0, encode = 0;
   const char* jit_log = "";
   void* captured = nullptr;  // the stream that is being captured
+  int captures_ended = 0;
 
   // What was asked for.
   int retained = 0, released = 0, pushed = 0, popped = 0, unloaded = 0, launched = 0, launched_ex = 0,
