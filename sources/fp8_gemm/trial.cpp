@@ -46,7 +46,12 @@ void make(const Given& given, int which, Trial& trial) {
   args.alignment = static_cast<std::int32_t>(given.integer("alignment", 16));
   if (p.invariant) args.flags |= QUERN_CALL_BATCH_INVARIANT;
   trial.what = "m " + std::to_string(p.m) + ", n " + std::to_string(p.n) + ", k " + std::to_string(p.k);
-  trial.call(workspace, run, args);
+  call_as(
+      given, trial,
+      [](const auto& its, const Runtime& runtime, bool may_lack_data) {
+        return gemm::read_problem(its, runtime, may_lack_data);
+      },
+      args);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/verify/trial.h"
 
+#include <iterator>
+
 #include "sources/ops.h"
 
 namespace quern::ops::gather {
@@ -13,7 +15,7 @@ using namespace verify;
 constexpr struct {
   int alignment;
   std::int64_t n;
-} kRowsOf[] = {{16, 264}, {8, 264}, {4, 264}, {16, 262}, {16, 263}};
+} kRowsOf[] = {{16, 264}, {8, 264}, {4, 264}, {16, 262}, {16, 263}, {16, 272}};
 
 void make(const Given& given, int which, Trial& trial) {
   constexpr std::int64_t kRows = 50, kCount = 33;
@@ -33,6 +35,6 @@ void make(const Given& given, int which, Trial& trial) {
 
 }  // namespace
 
-const OpTrials trials{make, 5};
+const OpTrials trials{make, static_cast<int>(std::size(kRowsOf))};
 
 }  // namespace quern::ops::gather

@@ -60,11 +60,17 @@ std::int64_t stride_of(const Tensor& t, int dimension);
 // The problem of a call. Throws Error(QUERN_INVALID) naming the argument.
 Problem read_problem(const quern_gemm_args& args, const Runtime& runtime, bool may_lack_data);
 Problem read_problem(const quern_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data);
+Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& runtime, bool may_lack_data);
 
 // What quern_OP_workspace, quern_OP_prepare and quern_OP do.
 std::uint64_t workspace_bytes(const Runtime& runtime, const Problem& problem);
 void prepare_kernels(const Runtime& runtime, const Problem& problem);
 void launch_product(const Runtime& runtime, Problem& problem, void* workspace, std::uint64_t workspace_size);
+
+// The same of a product that one variant is to compute, if it can: what a trial of that variant's kernel calls.
+std::uint64_t workspace_bytes_as(const Runtime& runtime, const Problem& problem, Variant variant);
+void launch_product_as(const Runtime& runtime, Problem& problem, Variant variant, void* workspace,
+                       std::uint64_t workspace_size);
 
 // Op::tune and Op::products of the dense ops.
 TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& product, std::int64_t rows,

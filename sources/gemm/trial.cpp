@@ -17,7 +17,7 @@ Field& matrix(Trial& trial, Dtype dtype, std::int64_t rows, std::int64_t columns
 }
 
 void make(const Given& given, int which, Trial& trial) {
-  const ProductExtents p = kProducts[which];
+  const verify::ProductExtents p = kProducts[which];
   const Dtype dtype = given.dtype("dtype"), to = given.dtype("out", dtype);
   quern_gemm_args args{};
   const Field &a = matrix(trial, dtype, p.m, p.k, given.text("order_a", "mk") == "km"),
@@ -39,7 +39,12 @@ void make(const Given& given, int which, Trial& trial) {
   args.alignment = static_cast<std::int32_t>(given.integer("alignment", 16));
   if (p.invariant) args.flags |= QUERN_CALL_BATCH_INVARIANT;
   trial.what = "m " + std::to_string(p.m) + ", n " + std::to_string(p.n) + ", k " + std::to_string(p.k);
-  trial.call(workspace, run, args);
+  call_as(
+      given, trial,
+      [](const auto& its, const Runtime& runtime, bool may_lack_data) {
+        return gemm::read_problem(its, runtime, may_lack_data);
+      },
+      args);
 }
 
 }  // namespace

@@ -71,7 +71,12 @@ void make(const Given& given, int which, Trial& trial) {
   args.alignment = static_cast<std::int32_t>(given.integer("alignment", 16));
   trial.what =
       "5 experts, up to " + std::to_string(most) + " rows each, n " + std::to_string(n) + ", k " + std::to_string(k);
-  trial.call(workspace, run, args);
+  call_as(
+      given, trial,
+      [](const auto& its, const Runtime& runtime, bool may_lack_data) {
+        return gemm::read_problem(its, runtime, may_lack_data);
+      },
+      args);
 }
 
 }  // namespace

@@ -72,7 +72,10 @@ void make(const Given& given, int which, Trial& trial) {
       std::find_if(std::begin(kFronts), std::end(kFronts), [&](const auto& f) { return f.name == front_name; })->front;
   const auto kind =
       std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& k) { return k.name == kind_name; })->kind;
-  const std::int64_t rows = kind == QUERN_SCALE_BLOCK ? 140 : 5, across = (n + 127) / 128;
+  // Pieces of more than 256 columns are those of more elements than are few on any device.
+  const bool many = kind == QUERN_SCALE_GROUP && front == QUERN_FRONT_NONE && given.integer("columns") > 256;
+  const std::int64_t rows = kind == QUERN_SCALE_BLOCK ? 140 : many ? (std::int64_t{4} << 20) / n + 1 : 5;
+  const std::int64_t across = (n + 127) / 128;
   quern_quantize_args args{};
   const Field& x = front >= QUERN_FRONT_SILU_MUL ? trial.given(dtype, {rows, 2 * step}).columns(2 * n)
                                                  : trial.given(dtype, {rows, step}).columns(n);

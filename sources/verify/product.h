@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "sources/gemm/problem.h"
 #include "sources/verify/formula.h"
 #include "sources/verify/trial.h"
 
@@ -24,6 +26,24 @@ inline constexpr ProductExtents kProducts[] = {
     {16, 4096, 1024, false},  {64, 512, 4096, false}, {4, 256, 2048, true},    {130, 512, 512, true},
     {1000, 2048, 128, false}, {8, 512, 1024, true}};
 inline constexpr int kProductCount = static_cast<int>(sizeof(kProducts) / sizeof(kProducts[0]));
+
+// The trial's call, computed as the kernel's own variant does it wherever the product can take that: `problem` is what
+// the op reads the args to be.
+template <class Args, class Read>
+void call_as(const Given& given, Trial& trial, Read problem, const Args& args) {
+  const std::optional<gemm::Variant> variant = gemm::variant_named(given.text("variant"));
+  trial.call_by(
+      [=](const Runtime& runtime, const Args& its) {
+        const gemm::Problem read = problem(its, runtime, true);
+        return variant ? gemm::workspace_bytes_as(runtime, read, *variant) : gemm::workspace_bytes(runtime, read);
+      },
+      [=](const Runtime& runtime, const Args& its) {
+        gemm::Problem read = problem(its, runtime, false);
+        if (!variant) return gemm::launch_product(runtime, read, its.workspace, its.workspace_size);
+        gemm::launch_product_as(runtime, read, *variant, its.workspace, its.workspace_size);
+      },
+      args);
+}
 
 // What becomes of a product of m rows and n columns that has these constants.
 class Epilogue {

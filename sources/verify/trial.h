@@ -90,6 +90,11 @@ class Trial {
   template <class Args>
   void call(std::uint64_t (*workspace)(const Runtime&, const Args&), void (*launch)(const Runtime&, const Args&),
             Args args) {
+    call_by(workspace, launch, args);
+  }
+  // The same of anything that can be called so.
+  template <class Workspace, class Launch, class Args>
+  void call_by(Workspace workspace, Launch launch, Args args) {
     args.size = sizeof(Args);
     call_ = [=](const Runtime& runtime, jit::Bench& bench, void** allocated) mutable {
       args.workspace_size = workspace(runtime, args);

@@ -170,15 +170,23 @@ constexpr const char* kLines[] = {
     "rmsnorm host dtype=bf16 weight=bf16 team=64",
     "softmax host dtype=f32 each=16",
     "gather host table=bf16 out=f32 width=4",
+    "gather host table=bytes out=bytes width=16",
     "rope host dtype=f16 dim=80 rotary_dim=20 interleaved=1 table=f32",
     "attention host variant=streams dtype=bf16 dim_k=64 group=4 page_size=16",
     "quantize host x=bf16 out=e4m3 front=rmsnorm scale=group residual=1 weight=bf16 columns=512",
     "pointwise host expression=silu(tensor0)*tensor1 width=8 operand0=bf16 operand1=bf16 out=bf16",
+    "fp8_gemm host variant=small_m_128x32 scales=blocks gate=1",  // which no trial's extents choose
     // From here on with QUERN_TEST_LONG=1: each takes two seconds to compile, for both sides.
     "attention host variant=medium dtype=f16 dim_k=64 group=1 page_size=0",
     "attention host variant=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
     "attention host variant=medium dtype=f16 dim_k=40 dim_v=24 group=3 page_size=0 cap=1 alibi=1 sinks=1 alignment=4",
     "fp8_gemm host variant=small_m_64x64 scales=vectors",
+    "fp8_gemm host variant=overlapped_128x256 scales=blocks",
+    "fp8_gemm host variant=persistent_128x192 scales=blocks",
+    "fp8_gemm host variant=split_k_128x128 scales=blocks",
+    "gemm host variant=fitted_256x128 dtype=bf16 out=f32",
+    "gemm host variant=persistent_128x176 dtype=bf16 out=bf16",
+    "grouped_fp8_gemm host variant=persistent_128x192 rows=contiguous scales=blocks",
     "fp8_gemm host variant=small_m_64x64 scales=blocks",
     "fp8_gemm host variant=tiny scales=vectors gate=1 out=e5m2 out_scale=1 epilogue=gelu(gate)*up",
     "grouped_fp8_gemm host variant=swap_ab_16 rows=masked scales=blocks gate=1",
@@ -186,6 +194,7 @@ constexpr const char* kLines[] = {
     "gemm host variant=plain dtype=f32 out=f32",
     "gemm host variant=swap_ab_16 dtype=f16 order_b=kn out=f16",
     "gemm host variant=small_m_64x64 dtype=bf16 out=bf16 epilogue=silu(acc+col0)*row1 operand0=bf16 operand1=f32",
+    "quantize host x=bf16 out=e4m3 front=none scale=group columns=1024",
     "quantize host x=bf16 out=e4m3 front=none scale=block",
     "quantize host x=bf16 out=e4m3 front=silu_mul scale=token columns=2048",
     "quantize host x=f16 out=e5m2 front=layernorm scale=token residual=1 weight=f32 bias=f32 access=4 tail=1 "
@@ -253,7 +262,7 @@ constexpr const char* kLines[] = {
     "nms host stage=overlaps",
     "nms host stage=keep",
 };
-constexpr std::size_t kFewLines = 8;
+constexpr std::size_t kFewLines = 10;
 
 TEST_F(VerifyRun, RightKernelsAgree) {
   const bool all = std::getenv("QUERN_TEST_LONG") != nullptr;

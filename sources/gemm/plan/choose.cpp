@@ -99,7 +99,7 @@ class Options {
         // What small_m cannot do was not measured: there the rows choose, as among experts.
         if (!tuning && swap_ab_ && !takes_groups(variant, sizes)) continue;
         for_each_split(variant, t, sizes, limits, tuning, visit);
-      } else if (takes_groups(variant, sizes)) {
+      } else if (tuning || takes_groups(variant, sizes)) {
         visit(Choice{variant, 1, 1}, t);
         if (may_pair(problem_, variant)) visit(Choice{variant, 1, 2}, t);
       }
@@ -304,6 +304,17 @@ Choice by_model(const Problem& problem, const Sizes& sizes) {
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes) {
   const Choice choice = runtime.tunings->choice_or(problem, sizes.rows, [&] { return by_model(problem, sizes); });
   return for_this_out(problem, choice);
+}
+
+std::optional<Choice> choice_as(const Problem& problem, const Sizes& sizes, Variant variant) {
+  std::optional<Choice> best;
+  double least = 0.0;
+  Options(problem).for_each(sizes, limits_of(problem, sizes), true, [&](const Choice& choice, const Tiling& t) {
+    if (choice.variant != variant || for_this_out(problem, choice).variant != variant) return;
+    const double cost = cost_of(problem, t, choice, sizes, all_sms(problem));
+    if (!best || cost < least) best = choice, least = cost;
+  });
+  return best;
 }
 
 std::vector<Variant> reachable_by_model(const Problem& problem) {

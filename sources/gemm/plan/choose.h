@@ -80,6 +80,9 @@ Choice by_model(const Problem& problem, const Sizes& sizes);
 // The choice that was measured to be the fastest (sources/gemm/plan/tunings.h), or else the one of least cost.
 Choice choose(const Runtime& runtime, const Problem& problem, const Sizes& sizes);
 
+// The cheapest choice of this variant; none where the product cannot take it.
+std::optional<Choice> choice_as(const Problem& problem, const Sizes& sizes, Variant variant);
+
 // Every variant that a product with no more rows and groups than this one may take.
 std::vector<Variant> reachable(const Runtime& runtime, const Problem& problem);
 // The same of calls that nothing was measured for.

@@ -175,6 +175,19 @@ void launch_product(const Runtime& runtime, Problem& problem, void* workspace, s
   launch_as(runtime, problem, choose(runtime, problem, sizes_of(problem)), workspace, workspace_size);
 }
 
+std::uint64_t workspace_bytes_as(const Runtime& runtime, const Problem& problem, Variant variant) {
+  const std::uint64_t otherwise = workspace_bytes(runtime, problem);
+  const bool can = choice_as(problem, sizes_of(problem), variant).has_value();
+  return can ? std::max(otherwise, workspace_bytes(problem, variant)) : otherwise;
+}
+
+void launch_product_as(const Runtime& runtime, Problem& problem, Variant variant, void* workspace,
+                       std::uint64_t workspace_size) {
+  const std::optional<Choice> choice = choice_as(problem, sizes_of(problem), variant);
+  if (!choice) return launch_product(runtime, problem, workspace, workspace_size);
+  launch_as(runtime, problem, *choice, workspace, workspace_size);
+}
+
 void launch_as(const Runtime& runtime, Problem& problem, const Choice& choice, void* workspace,
                std::uint64_t workspace_size) {
   q::GemmParams& p = problem.params;
