@@ -4,6 +4,8 @@
 
 #include <sqlite3.h>
 
+#include <csignal>
+
 #include "tests/support/forwarding_file.h"
 
 namespace quern::cache::testing {
@@ -28,11 +30,22 @@ bool fails(FaultKind kind) {
   return plan.happened = true;
 }
 
+// At each of what changes the file.
+void die_before() {
+  if (fails(FaultKind::kill_before)) raise(SIGKILL);
+}
+bool dies_within() { return fails(FaultKind::kill_within); }
+
 int read_file(sqlite3_file* file, void* out, int count, sqlite3_int64 offset) {
   if (fails(FaultKind::read)) return SQLITE_IOERR_READ;
   return inner(file)->pMethods->xRead(inner(file), out, count, offset);
 }
 int write_file(sqlite3_file* file, const void* data, int count, sqlite3_int64 offset) {
+  die_before();
+  if (dies_within()) {
+    inner(file)->pMethods->xWrite(inner(file), data, count / 2, offset);
+    raise(SIGKILL);
+  }
   if (fails(FaultKind::full)) return SQLITE_FULL;
   if (fails(FaultKind::write)) {
     // Torn: half of it arrives.
@@ -42,12 +55,18 @@ int write_file(sqlite3_file* file, const void* data, int count, sqlite3_int64 of
   return inner(file)->pMethods->xWrite(inner(file), data, count, offset);
 }
 int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
+  die_before();
   if (fails(FaultKind::truncate)) return SQLITE_IOERR_TRUNCATE;
-  return inner(file)->pMethods->xTruncate(inner(file), size);
+  const int result = inner(file)->pMethods->xTruncate(inner(file), size);
+  if (dies_within()) raise(SIGKILL);
+  return result;
 }
 int sync_file(sqlite3_file* file, int flags) {
+  die_before();
   if (fails(FaultKind::sync)) return SQLITE_IOERR_FSYNC;
-  return inner(file)->pMethods->xSync(inner(file), flags);
+  const int result = inner(file)->pMethods->xSync(inner(file), flags);
+  if (dies_within()) raise(SIGKILL);
+  return result;
 }
 int open_file(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   static const sqlite3_io_methods methods = [] {

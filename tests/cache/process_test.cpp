@@ -4,11 +4,13 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <random>
 #include <thread>
 
 #include "cache/file_lock.h"
+#include "tests/cache/fault_vfs.h"
 #include "tests/cache/fixture.h"
 #include "tests/cache/sql.h"
 
@@ -75,6 +77,74 @@ TEST_F(DiskTest, KilledAtAnyMomentWhilePutting) {
     if (round % 8 == 7) expect_sound(folder_);
   }
   expect_sound(folder_);
+}
+
+// At every write, sync and truncation of puts, an eviction, use times, a rejection and a new file: whatever was told to
+// be stored is there afterwards, to the byte, and the file goes on.
+TEST_F(ProcessTest, KilledAtEachWrite) {
+  constexpr std::uint64_t kFirst = 9, kPuts = 4;
+  StoreOptions small = options();
+  small.limit_bytes = 900 << 10;  // the last put makes room
+  fail_call(FaultKind::read, 0, false);
+  {
+    Store store(small);
+    for (std::uint64_t number = 1; number < kFirst; ++number) ASSERT_TRUE(put(store, number, 30'000));
+  }
+  const std::string good = read_file(file());
+  const auto size_of = [](std::uint64_t number) -> std::size_t {
+    return number + 1 == kFirst + kPuts ? 200'000 : 20'000;
+  };
+  int kills = 0;
+  for (const bool anew : {false, true}) {
+    for (const FaultKind kind : {FaultKind::kill_before, FaultKind::kill_within}) {
+      for (int n = 1;; ++n) {
+        SCOPED_TRACE(std::to_string(n) + (kind == FaultKind::kill_within ? ", within" : "") + (anew ? ", anew" : ""));
+        std::filesystem::remove(file() + "-journal");
+        if (anew) {
+          std::filesystem::remove(file());
+        } else {
+          write_file(file(), good);
+        }
+        int told[2];
+        ASSERT_EQ(pipe(told), 0);
+        const pid_t child = start_child([&] {
+          fail_call(kind, n, false);
+          Store store(small);
+          for (std::uint64_t number = kFirst; number < kFirst + kPuts; ++number) {
+            if (!put(store, number, size_of(number))) return 1;
+            if (write(told[1], &number, sizeof number) != sizeof number) return 2;
+          }
+          const Key key = make_key(kFirst);
+          store.touch({&key, 1});
+          store.reject(make_key(2), "test");
+          return 0;
+        });
+        close(told[1]);
+        std::vector<std::uint64_t> stored;
+        for (std::uint64_t number = 0; read(told[0], &number, sizeof number) == sizeof number;)
+          stored.push_back(number);
+        close(told[0]);
+        const int ended = wait_child(child);
+        ASSERT_TRUE(ended == 0 || ended == 1000 + SIGKILL) << ended;
+        {
+          Store store(small);
+          // The last put makes room, for which the ones before it may have had to go.
+          for (const std::uint64_t number : stored) {
+            const bool may_go = stored.size() + 1 >= kPuts && number + 1 != kFirst + kPuts;
+            EXPECT_TRUE(hit(store, number, size_of(number)) || (may_go && miss(store, number))) << number;
+          }
+          ASSERT_TRUE(put(store, 100, 5'000));
+          EXPECT_TRUE(hit(store, 100, 5'000));
+          EXPECT_NE(store.stats().state, State::damaged);
+        }
+        if (n % 8 == 1) expect_sound(folder_);
+        if (ended == 0) break;
+        ++kills;
+      }
+    }
+  }
+  EXPECT_GT(kills, 100);
+  RecordProperty("kills", kills);
 }
 
 TEST_F(DiskTest, AWriterThatDiedIsRolledBackByTheNextReader) {

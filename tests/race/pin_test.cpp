@@ -45,6 +45,17 @@ TEST_F(PinTest, TwoHostsWithDifferentPinsKeepARowEach) {
   EXPECT_EQ(compiled, 2) << "each once, whoever came between";
 }
 
+// What another build of the compiler made is as good: a toolkit that is upgraded, or gone back, compiles nothing.
+TEST_F(PinTest, WithoutOneAnUpgradedToolkitCompilesNothing) {
+  int compiled = 0;
+  for (const char* build : {"12.9", "13.0", "12.8"}) {
+    Service service({in_folder(), {}, 2});
+    Engine engine(of_build(service, build, "", &compiled));
+    EXPECT_NE(engine.ready(toy(1), Miss::compile, nullptr), nullptr) << build;
+  }
+  EXPECT_EQ(compiled, 1);
+}
+
 TEST_F(PinTest, WhatAnUnpinnedHostMadeWithThatCompilerServes) {
   int compiled = 0;
   {
