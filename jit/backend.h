@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "jit/compile_log.h"
 #include "jit/compiler.h"
 #include "jit/library.h"
 
 namespace quern::jit {
-
-inline constexpr std::size_t kLogLimit = 64 * 1024;  // bytes of a log that are kept
 
 struct CompilerIdentity {
   std::string kind;   // "nvrtc", "hiprtc", "cxx"
@@ -47,9 +46,6 @@ void check_options(const std::vector<std::string>& options);
 
 // Whether it is a name as C has them.
 bool is_identifier(std::string_view name);
-
-// Cuts a log to kLogLimit, saying so.
-void cap_log(std::string* log);
 
 // "nvrtc 13.0 (/usr/lib/libnvrtc.so.13)"
 std::string describe(const CompilerIdentity& identity);
