@@ -586,7 +586,8 @@ int32_t quern_cache_get_stats(quern_context *context, quern_cache_stats *stats, 
  * something is missing: that is a finding. */
 int32_t quern_doctor(quern_context *context, quern_list **findings, quern_error *error);
 /* Every kernel that a compiler has refused in this context and not made since: `what` is its key, `hint` its op and
- * constants, `text` all that was said, which quern_error may have had to cut. */
+ * constants, `text` what was said, which quern_error may have had to cut further: of a compiler's log above 64 KiB its
+ * first 16 KiB and its last 48 KiB, with a line between them that says how many bytes were left out. */
 int32_t quern_failures(quern_context *context, quern_list **findings, quern_error *error);
 int32_t quern_list_finding(const quern_list *list, uint64_t index, quern_finding *finding);
 

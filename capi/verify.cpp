@@ -9,6 +9,7 @@
 #include "capi/context.h"
 #include "capi/findings.h"
 #include "capi/list.h"
+#include "capi/requests.h"
 #include "sources/verify/verifier.h"
 
 using namespace quern;
@@ -73,9 +74,7 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
       row.milliseconds = milliseconds;
       bad += row.outcome == QUERN_VERIFY_DIFFERS || row.outcome == QUERN_VERIFY_FAILED;
       rows.push_back(std::move(row));
-      if (given->progress == nullptr) return;
-      const quern_verify_result seen = view(rows.back());
-      cancelled = given->progress(given->progress_user, rows.size(), all.size(), &seen) != 0;
+      cancelled = !tell_progress(*given, rows.size(), all.size(), rows.back());
     };
     // Those that only the calls of others may launch come last.
     struct Later {
@@ -114,7 +113,11 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
       throw Error(QUERN_DAMAGED, std::to_string(bad) + " of " + std::to_string(done) +
                                      " kernels differ from what the host's execution of their source gives, or failed");
     }
-    return cancelled ? QUERN_PARTIAL : QUERN_OK;
+    if (done < all.size()) {
+      throw Error(QUERN_PARTIAL,
+                  "cancelled by progress, after " + std::to_string(done) + " of " + std::to_string(all.size()));
+    }
+    return QUERN_OK;
   });
 }
 

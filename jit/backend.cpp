@@ -144,13 +144,6 @@ void check_options(const std::vector<std::string>& options) {
   }
 }
 
-void cap_log(std::string* log) {
-  constexpr std::string_view note = "\n... (the log is cut here, after 64 KiB)\n";
-  if (log->size() <= kLogLimit) return;
-  log->resize(kLogLimit - note.size());
-  *log += note;
-}
-
 std::string describe(const CompilerIdentity& identity) {
   // "g++ 12.2.0" says itself what it is.
   std::string text = identity.kind == "cxx" ? identity.build : identity.kind + ' ' + identity.build;

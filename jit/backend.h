@@ -6,12 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "jit/compile_log.h"
 #include "jit/compiler.h"
 #include "jit/library.h"
 
 namespace quern::jit {
-
-inline constexpr std::size_t kLogLimit = 64 * 1024;  // bytes of a log that are kept
 
 struct CompilerIdentity {
   std::string kind;   // "nvrtc", "hiprtc", "cxx"
@@ -33,6 +32,10 @@ class Backend {
 // Throw Error(QUERN_NOT_FOUND) saying what was tried.
 std::unique_ptr<Backend> open_nvrtc(const std::vector<std::string>& search_dirs);
 std::unique_ptr<Backend> open_hiprtc(const std::vector<std::string>& search_dirs);
+// The same source, in which inline assembly is an error, however it is spelled: hipRTC does not tell which files its
+// assembler has read, so where no sandbox keeps it from them nothing may ask it to. Throws Error(QUERN_COMPILE) for a
+// source that would get round that.
+std::string without_assembly(const std::string& source);
 // `compiler` is absolute or empty (the usual places); the result is written into `folder` by way of a file.
 std::unique_ptr<Backend> open_cxx(const std::string& compiler, const std::string& folder);
 
@@ -47,9 +50,6 @@ void check_options(const std::vector<std::string>& options);
 
 // Whether it is a name as C has them.
 bool is_identifier(std::string_view name);
-
-// Cuts a log to kLogLimit, saying so.
-void cap_log(std::string* log);
 
 // "nvrtc 13.0 (/usr/lib/libnvrtc.so.13)"
 std::string describe(const CompilerIdentity& identity);

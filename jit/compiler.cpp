@@ -135,7 +135,8 @@ struct Compilers::Impl {
       found.path = helper::find_helper(options.helper_path);
       const int landlock = helper::landlock_version();
       found.build = landlock != 0 ? "its compilers in a sandbox (Landlock " + std::to_string(landlock) + ")"
-                                  : "its compilers without a sandbox: this kernel offers no Landlock";
+                                  : "its compilers without a sandbox: this kernel offers no Landlock; inline assembly "
+                                    "for gfx* is refused";
       found.found = true;
       found.hint.clear();
     } catch (const Error& error) {

@@ -314,7 +314,10 @@ class Scanner {
     } else if (name == "define") {
       define(rest);
       return;
-    } else if (one_of(name, {"undef", "line", "error", "warning", "ident"}) || is_number(name) ||
+    } else if (name == "undef") {
+      found_.undefined.emplace_back(next_word(&rest));
+      return;
+    } else if (one_of(name, {"line", "error", "warning", "ident"}) || is_number(name) ||
                (name.empty() && rest.find_first_not_of(" \t\r\f\v") == std::string_view::npos)) {
       return;
     } else {

@@ -51,6 +51,7 @@ struct Directives {
   std::size_t lines = 0;        // of the whole text
   Objection objection;          // the first one
   std::vector<Macro> macros;
+  std::vector<std::string> undefined;  // by #undef
   std::vector<Condition> conditions;
 };
 

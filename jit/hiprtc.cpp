@@ -3,9 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/hiprtc.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "jit/backend.h"
+#include "jit/directives.h"
 #include "jit/error.h"
 #include "jit/resources.h"
 
@@ -111,6 +114,26 @@ class Hiprtc final : public Backend {
 };
 
 }  // namespace
+
+// The words are macros from the first line of the source on, behind hipRTC's own headers, so that what pasting makes of
+// parts is replaced, too. What they become is no C++ whatever follows, and holds no name that another macro could turn
+// into something else.
+std::string without_assembly(const std::string& source) {
+  constexpr std::string_view kWords[] = {"asm", "__asm", "__asm__"};
+  constexpr std::string_view kRefused = "inline assembly is refused where the compiler cannot be shut in (no Landlock)";
+  const Directives found = find_directives(source);
+  std::string text;
+  for (const std::string_view word : kWords) {
+    const auto defines = [&](const Macro& macro) { return macro.name == word; };
+    if (std::any_of(found.macros.begin(), found.macros.end(), defines) ||
+        std::find(found.undefined.begin(), found.undefined.end(), word) != found.undefined.end()) {
+      throw Error(QUERN_COMPILE,
+                  "the source defines or undefines '" + std::string(word) + "': " + std::string(kRefused));
+    }
+    text += "#define " + std::string(word) + " @ \"" + std::string(kRefused) + "\" @\n";
+  }
+  return text + "#line 1\n" + source;
+}
 
 std::unique_ptr<Backend> open_hiprtc(const std::vector<std::string>& search_dirs) {
   const Library library = open_library(hiprtc_search(search_dirs));

@@ -136,9 +136,12 @@ Answer serve(const Request& request) {
     send_frame(Type::opened, encode(backend->identity()));
     if (request.action == Action::compile) {
       // From here on the process deals with what the asker's caller has written. Where there is no Landlock, what
-      // remains is what holds without it: the scanner of sources, and for C++ compilers the lists of files read.
-      enter({request.folder, {backend->identity().path}});
-      answer.compiled = backend->compile(request.job);
+      // remains is what holds without it: the scanner of sources, for C++ compilers the lists of files read, and for
+      // hipRTC, which has none, that assembly is refused.
+      CompileJob job = request.job;
+      const bool shut_in = enter({request.folder, {backend->identity().path}});
+      if (!shut_in && request.family == Family::hip) job.source = without_assembly(job.source);
+      answer.compiled = backend->compile(job);
     } else {
       answer.targets = backend->targets();
     }

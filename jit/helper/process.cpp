@@ -16,6 +16,7 @@
 #include <cstring>
 #include <utility>
 
+#include "jit/compile_log.h"
 #include "jit/error.h"
 #include "jit/helper/spawn.h"
 #include "jit/helper/work_folder.h"
@@ -74,7 +75,7 @@ class Exchange {
   bool cancelled() const { return cancelled_ != nullptr && *cancelled_; }
 
   std::string received;
-  std::string log;
+  CompileLog log;
 
  private:
   static bool try_again() { return errno == EAGAIN || errno == EINTR; }
@@ -98,13 +99,12 @@ class Exchange {
     }
   }
 
-  // Reads on past the cap, so that a compiler that prints without end is not held up by a full pipe but runs into its
-  // limits.
+  // Reads on past what is kept, so that a compiler that prints without end is not held up by a full pipe but runs into
+  // its limits.
   void read_log() {
     const ssize_t got = read(child_.log.get(), buffer_.data(), buffer_.size());
     if (got > 0) {
-      const std::size_t room = kLogLimit + 1 - std::min(log.size(), kLogLimit + 1);
-      log.append(buffer_.data(), std::min(static_cast<std::size_t>(got), room));
+      log.append({buffer_.data(), static_cast<std::size_t>(got)});
     } else if (got == 0 || !try_again()) {
       child_.log.reset();
     }
@@ -197,8 +197,7 @@ Outcome ask(const std::string& helper_path, Request request, std::chrono::millis
     Exchange(child, {}, Clock::now() + std::chrono::seconds(5)).run();
   }
   const Ended ended = child.wait();
-  outcome.log = std::move(exchange.log);
-  cap_log(&outcome.log);
+  outcome.log = exchange.log.text();
   try {
     if (read_messages(std::move(exchange.received), &outcome)) {
       outcome.end = Outcome::End::answered;

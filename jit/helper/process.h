@@ -30,7 +30,7 @@ struct Outcome {
   Answer answer;
   bool opened = false;
   CompilerIdentity identity;  // once opened
-  std::string log;            // what it and its children printed, capped
+  std::string log;            // what it and its children printed, as CompileLog keeps it
 };
 
 // Asks one question of a fresh helper process. `request.folder` is filled in: a new private folder, removed before this

@@ -9,6 +9,7 @@ namespace quern::jit::host {
 // What this block has written to its own and others' shared memory, for the cluster to see.
 void HopperCalls::release_block() {
   Runner& r = *runner;
+  r.mbarriers_.fence(r.current_, Mbarriers::kOtherBlocks);
   if (r.cluster_blocks_ == 1 || !r.grid_.seeded) return;
   const std::uint32_t shown = std::exchange(r.stored_to_[block()], 0) | 1u << block();
   for (std::uint32_t b = 0; b < r.cluster_blocks_; ++b)
@@ -56,6 +57,7 @@ void HopperCalls::store_async(unsigned address, const void* value, unsigned byte
     });
   }
   check(kWhat, counts.at, r.mbarriers_.check(counts.at));
+  check(kWhat, counts.at, r.mbarriers_.reach(counts.at, Mbarriers::kOtherBlocks));
   check(kWhat, counts.at,
         r.remote_stores_.store(to.at, value, bytes, counts.at, r.current_, __builtin_return_address(0)));
   r.wake();

@@ -45,6 +45,8 @@ void HopperCalls::bulk(const q::host::BulkCopy* copy) {
     what.window = there(rank, 0);
     what.barrier = there(rank, barrier);
     check(name, what.barrier, r.mbarriers_.check(what.barrier));
+    const std::uint8_t readers = Mbarriers::kCopies | (rank == block() ? 0 : Mbarriers::kOtherBlocks);
+    check(name, what.barrier, r.mbarriers_.reach(what.barrier, readers));
     check(name, what.barrier, r.bulk_.load(what, r.current_, r.random_));
   }
   r.wake();
@@ -54,6 +56,7 @@ void HopperCalls::bulk(const q::host::BulkCopy* copy) {
 void HopperCalls::fence_async() {
   if (runner->fenced_ != fiber().warp) runner->show_fenced();
   runner->fenced_ = fiber().warp;
+  runner->mbarriers_.fence(runner->current_, Mbarriers::kCopies);
   runner->reschedule();
 }
 
@@ -74,7 +77,11 @@ void HopperCalls::copy_arrive(void* barrier) {
 
 void HopperCalls::mbarrier_init(void* barrier, unsigned arrivals) {
   offset_of("mbarrier_init", barrier, 8, 8);
-  check("mbarrier_init", barrier, runner->mbarriers_.init(barrier, arrivals));
+  check("mbarrier_init", barrier, runner->mbarriers_.init(barrier, arrivals, runner->current_));
+}
+
+void HopperCalls::fence_mbarrier_init() {
+  runner->mbarriers_.fence(runner->current_, Mbarriers::kCopies | Mbarriers::kOtherBlocks);
 }
 
 void HopperCalls::mbarrier_invalidate(void* barrier) {
@@ -100,7 +107,9 @@ void HopperCalls::mbarrier_arrive_remote(void* barrier, unsigned rank, unsigned 
   constexpr const char* kWhat = "mbarrier_arrive_remote";
   const std::uint32_t at = offset_of(kWhat, barrier, 8, 8);
   if (relaxed == 0) release_block();
-  arrive(kWhat, there(live_block(kWhat, rank), at), 1, 0);
+  void* const there_at = there(live_block(kWhat, rank), at);
+  if (rank != block()) check(kWhat, there_at, runner->mbarriers_.reach(there_at, Mbarriers::kOtherBlocks));
+  arrive(kWhat, there_at, 1, 0);
 }
 
 std::uint32_t HopperCalls::parity(const char* what, void* barrier, unsigned phase) {

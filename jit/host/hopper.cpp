@@ -96,6 +96,7 @@ void add_hopper_calls(q::host::Table& t) {
   t.bulk_commit = &HopperCalls::bulk_commit;
   t.bulk_wait = &HopperCalls::bulk_wait;
   t.mbarrier_init = &HopperCalls::mbarrier_init;
+  t.fence_mbarrier_init = &HopperCalls::fence_mbarrier_init;
   t.mbarrier_invalidate = &HopperCalls::mbarrier_invalidate;
   t.mbarrier_arrive = &HopperCalls::mbarrier_arrive;
   t.mbarrier_arrive_remote = &HopperCalls::mbarrier_arrive_remote;

@@ -51,6 +51,7 @@ struct HopperCalls {
   static void bulk_wait(unsigned groups_left, unsigned read_only);
   static void copy_arrive(void* barrier);
   static void mbarrier_init(void* barrier, unsigned arrivals);
+  static void fence_mbarrier_init();
   static void mbarrier_invalidate(void* barrier);
   static void arrive(const char* what, void* barrier, unsigned arrivals, unsigned bytes);
   static void mbarrier_arrive(void* barrier, unsigned arrivals, unsigned bytes);

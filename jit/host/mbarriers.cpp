@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/host/mbarriers.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "jit/host/sanitizer.h"
@@ -37,6 +38,7 @@ void* order_of(const void* at, std::uint32_t phase) { return const_cast<char*>(s
 
 void Mbarriers::begin() {
   waiting_.clear();
+  fresh_.clear();
   woken_.clear();
 }
 
@@ -44,13 +46,36 @@ const char* Mbarriers::check(const void* at) const {
   return state_at(at).valid == kValid ? nullptr : "it is not initialised, or was overwritten";
 }
 
-const char* Mbarriers::init(void* at, std::uint32_t arrivals) {
+const char* Mbarriers::init(void* at, std::uint32_t arrivals, std::uint32_t thread) {
   if (arrivals == 0 || arrivals > kMost) return "allowed are 1 to 1048575 arrivals";
   for (const Waiting& w : waiting_) {
     if (w.at == at) return "threads wait for it";
   }
   set_state(at, {arrivals & kMost, arrivals & kMost, kMost, 0, kValid});
+  const Unwatched own;
+  forget(at);
+  fresh_.push_back({at, thread, kCopies | kOtherBlocks});
   return nullptr;
+}
+
+void Mbarriers::forget(const void* at) {
+  std::erase_if(fresh_, [at](const Fresh& f) { return f.at == at; });
+}
+
+void Mbarriers::fence(std::uint32_t thread, std::uint8_t readers) {
+  if (fresh_.empty()) return;
+  const Unwatched own;
+  for (Fresh& f : fresh_) {
+    if (f.thread == thread) f.unseen_by &= static_cast<std::uint8_t>(~readers);
+  }
+  std::erase_if(fresh_, [](const Fresh& f) { return f.unseen_by == 0; });
+}
+
+const char* Mbarriers::reach(const void* at, std::uint8_t readers) const {
+  const auto unseen = [&](const Fresh& f) { return f.at == at && (f.unseen_by & readers) != 0; };
+  if (std::none_of(fresh_.begin(), fresh_.end(), unseen)) return nullptr;
+  return "the thread that called mbarrier_init for it has not called fence_mbarrier_init() since, so it need not be "
+         "seen there yet";
 }
 
 const char* Mbarriers::invalidate(void* at) {
@@ -59,6 +84,7 @@ const char* Mbarriers::invalidate(void* at) {
     if (w.at == at) return "threads wait for it";
   }
   std::memset(at, 0xff, sizeof(State));
+  forget(at);
   return nullptr;
 }
 

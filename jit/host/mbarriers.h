@@ -1,5 +1,6 @@
 // Barriers in shared memory: 8 bytes that count arrivals and bytes of copies, phase after phase. The state is in those
-// 8 bytes, so that a kernel which overwrites them is found out; who waits is kept here.
+// 8 bytes, so that a kernel which overwrites them is found out; who waits is kept here, and which of them a thread has
+// initialised with no fence since.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +15,16 @@ class Mbarriers {
   // Nobody waits.
   void begin();
 
+  // Who reaches a barrier otherwise than the block's own threads, and sees its initialisation after a fence alone.
+  // Bits.
+  enum Reader : std::uint8_t { kCopies = 1, kOtherBlocks = 2 };
+
   // Null, or what is wrong, after which nothing has changed.
-  const char* init(void* at, std::uint32_t arrivals);
+  const char* init(void* at, std::uint32_t arrivals, std::uint32_t thread);
+  // What the thread has initialised so far is seen by these readers.
+  void fence(std::uint32_t thread, std::uint8_t readers);
+  // Whether they need not see it yet.
+  const char* reach(const void* at, std::uint8_t readers) const;
   const char* invalidate(void* at);
   // The phase waits for `bytes` more; then `arrivals` (0 or 1) arrive. This and complete() release what was done
   // before, passed() acquires it.
@@ -43,11 +52,19 @@ class Mbarriers {
     std::uint32_t thread;
     const void* at;
   };
+  struct Fresh {
+    const void* at;
+    std::uint32_t thread;
+    std::uint8_t unseen_by;
+  };
   const char* refuse(const void* at, std::uint32_t arrivals, std::uint32_t bytes) const;
   void count(void* at, std::uint32_t arrivals, std::uint32_t bytes);
   void end_phase(const void* at);
 
+  void forget(const void* at);
+
   std::vector<Waiting> waiting_;
+  std::vector<Fresh> fresh_;
   std::vector<std::uint32_t> woken_;
 };
 

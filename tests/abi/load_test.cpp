@@ -182,6 +182,29 @@ TEST(Failures, AreListedWhole) {
     EXPECT_NE(std::string_view(finding.text).find(name), std::string_view::npos) << name;
 }
 
+// A log that is longer than what is kept of one: its end is there, where a compiler says what it came to.
+TEST(Failures, KeepTheEndOfALongLog) {
+  const Folder folder;
+  const Context context = make_context(folder, kDLCPU);
+  std::string source = "#include \"quern/kernel.cuh\"\n";
+  for (int i = 0; i < 1000; ++i)
+    source += "static int v" + std::to_string(i) + " = not_there_" + std::to_string(i) + ";\n";
+  ScaleDesc scale;
+  scale.source.text = source.c_str();
+  ASSERT_EQ(quern_kernel_prepare(context.get(), &scale.desc, nullptr, nullptr), QUERN_COMPILE);
+  quern_list* list = nullptr;
+  ASSERT_EQ(quern_failures(context.get(), &list, nullptr), QUERN_OK);
+  const List owner(list);
+  auto finding = sized<quern_finding>();
+  ASSERT_EQ(quern_list_finding(list, 0, &finding), QUERN_OK);
+  const std::string_view text = finding.text;
+  EXPECT_GT(text.size(), 64U << 10);
+  EXPECT_LT(text.size(), 65U << 10);
+  for (const char* part : {"not_there_0", "bytes of the log are left out here", "not_there_999"})
+    EXPECT_NE(text.find(part), std::string_view::npos) << part;
+  EXPECT_EQ(text.find("not_there_250"), std::string_view::npos) << "the middle";
+}
+
 TEST(Log, TellsTheLevelsThatAreAskedFor) {
   for (const std::int32_t level : {0, 1, 3}) {
     const Folder folder;

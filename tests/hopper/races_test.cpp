@@ -53,7 +53,7 @@ const std::string kReadBack =
 
 const Exchange kExchanges[] = {
     {"TileReadBeforeItHasLanded",
-     "if (t == 0) mbarrier_init(b[0], 1); sync_block();"
+     "if (t == 0) { mbarrier_init(b[0], 1); fence_mbarrier_init(); } sync_block();"
      "if (t == 0) { mbarrier_arrive_expect(b[0], 1024); tma_load(tile_shared(), map, b[0], CacheHint::normal, 0, 0); }"
      "sync_block(); $ const volatile u8* at = tile_shared() + t * 8; [[maybe_unused]] const u8 v = *at;"
      "mbarrier_wait(b[0], 0);",
@@ -66,7 +66,7 @@ const Exchange kExchanges[] = {
      "mbarrier_wait_cluster(b[0], 0);",
      "mbarrier_wait_cluster(b[0], 0);", "", 2},
     {"CopyReadBeforeItsArrival",
-     "if (t == 0) mbarrier_init(b[0], 128); sync_block();"
+     "if (t == 0) { mbarrier_init(b[0], 128); fence_mbarrier_init(); } sync_block();"
      "copy_async_4(tile_shared() + t * 4, global + t * 4, true); copy_async_arrive(b[0]);"
      "$ const volatile u8* at = tile_shared() + (t ^ 1) * 4; [[maybe_unused]] const u8 v = *at;"
      "copy_async_commit(); copy_async_wait<0>(); mbarrier_wait(b[0], 0);",
@@ -74,14 +74,14 @@ const Exchange kExchanges[] = {
     // Whoever runs while the copy of another lands has written something of its own, which that arrival says nothing
     // of.
     {"WhatAnotherWroteWhileACopyArrives",
-     "if (t == 0) mbarrier_init(b[0], 1); sync_block();"
+     "if (t == 0) { mbarrier_init(b[0], 1); fence_mbarrier_init(); } sync_block();"
      "volatile u8* own = tile_shared() + 64; if (t == 32) *own = 1; $"
      "if (t == 0) { copy_async_4(tile_shared(), global, true); copy_async_arrive(b[0]); }"
      "if (t / 32 == 2) { mbarrier_wait(b[0], 0); [[maybe_unused]] const u8 v = *own; }"
      "copy_async_commit(); copy_async_wait<0>();",
      "sync_block();", ""},
     {"TileOverwrittenWhileRead",
-     "if (t == 0) mbarrier_init(b[0], 1); " + kFill +
+     "if (t == 0) { mbarrier_init(b[0], 1); fence_mbarrier_init(); } " + kFill +
          "[[maybe_unused]] const u8 v = *own; $"
          "if (t == 0) { mbarrier_arrive_expect(b[0], 1024); tma_load(tile_shared(), map, b[0], CacheHint::normal, 0, "
          "0); }"

@@ -62,7 +62,7 @@ TEST_P(HopperMistake, IsNamed) {
   }
 }
 
-#define INIT "if (t == 0) mbarrier_init(b[0], 1); sync_block(); "
+#define INIT "if (t == 0) { mbarrier_init(b[0], 1); fence_mbarrier_init(); } sync_block(); "
 #define LOAD(at)                                                                                                     \
   INIT "if (t == 0) { mbarrier_arrive_expect(b[0], 1024); tma_load(tile_shared(), map, b[0], CacheHint::normal, " at \
        "); } mbarrier_wait(b[0], 0);"
@@ -79,6 +79,14 @@ TEST_P(HopperMistake, IsNamed) {
   "(b[0], to); mbarrier_wait_cluster(b[0], round & 1);"                                            \
   "[[maybe_unused]] const u32 v = load_cluster<u32>(cluster_address(tile_shared() + 4 * t, to)); " \
   "cluster_arrive_relaxed(); cluster_wait(); }"
+// A load that counts on b[0].
+#define COUNTED                                                                                                       \
+  "if (t == 0) { mbarrier_arrive_expect(b[0], 1024); tma_load(tile_shared(), map, b[0], CacheHint::normal, 0, 0); } " \
+  "mbarrier_wait(b[0], 0);"
+// A meeting of the cluster that orders nothing, and an arrival on the other block's barrier.
+#define MEET "sync_block(); cluster_arrive_relaxed(); cluster_wait(); "
+#define MEET_AND_TELL \
+  MEET "if (t == 0) mbarrier_arrive_remote_relaxed(b[0], cluster_rank() ^ 1); mbarrier_wait_cluster(b[0], 0);"
 const Mistake kMistakes[] = {
     {"StoreWithoutAFence",
      "for (int round = 0; round < 2; ++round) { " FILL STORE "}",
@@ -124,6 +132,26 @@ const Mistake kMistakes[] = {
      2,
      false,
      true},
+    {"BarrierThatACopyNeedNotSee",
+     "if (t == 0) mbarrier_init(b[0], 1); sync_block(); " COUNTED,
+     {"a bulk load of the barrier at shared address 0x", "has not called fence_mbarrier_init() since"}},
+    {"BarrierFencedByAnotherThread",
+     "if (t == 0) mbarrier_init(b[0], 1); sync_block(); if (t == 32) fence_mbarrier_init(); sync_block(); " COUNTED,
+     {"a bulk load of the barrier at shared address 0x", "has not called fence_mbarrier_init() since"}},
+    {"BarrierInitialisedAgainAfterItsFence",
+     INIT "if (t == 0) { mbarrier_invalidate(b[0]); mbarrier_init(b[0], 1); } sync_block(); " COUNTED,
+     {"a bulk load of the barrier at shared address 0x", "has not called fence_mbarrier_init() since"}},
+    {"BarrierThatAnotherBlockNeedNotSee",
+     "if (t == 0) mbarrier_init(b[0], 1); " MEET_AND_TELL,
+     {"mbarrier_arrive_remote of the barrier at shared address 0x", "has not called fence_mbarrier_init() since"},
+     2},
+    {"BarrierThatASentWordNeedNotSee",
+     "if (t == 0) { mbarrier_init(b[0], 1); mbarrier_arrive_expect(b[0], 512); } " MEET
+     "const u32 to = cluster_rank() ^ 1; "
+     "store_async(cluster_address(tile_shared() + t * 4, to), 1u, cluster_address(&b[0], to)); "
+     "mbarrier_wait_cluster(b[0], 0);",
+     {"store_async of the barrier at shared address 0x", "has not called fence_mbarrier_init() since"},
+     2},
     {"BarrierNotInitialised",
      "mbarrier_arrive(b[0]);",
      {"mbarrier_arrive of the barrier at shared address 0x", "not initialised"}},
@@ -282,6 +310,31 @@ TEST(HopperMistakes, NoneWhereFencesAreInPlace) {
       EXPECT_EQ(outcome(body, static_cast<std::uint32_t>(*cluster - '0'), {seeded, 5}), "") << body;
   }
 }
+
+// Barriers whose initialisation is seen where they are reached.
+TEST(HopperMistakes, ABarrierThatWasFencedIsNone) {
+  struct Right {
+    const char* body;
+    std::uint32_t cluster;
+  };
+  const Right all[] = {
+      {INIT COUNTED, 1},
+      {"if (t == 0) { mbarrier_init(b[0], 1); fence_async(); } sync_block(); " COUNTED, 1},
+      {"if (t == 0) { mbarrier_init(b[0], 1); fence_mbarrier_init(); } " MEET_AND_TELL, 2},
+      {"if (t == 0) mbarrier_init(b[0], 1); sync_cluster(); " MEET_AND_TELL, 2},
+      // The block's own threads need none.
+      {"if (t == 0) mbarrier_init(b[0], 128); sync_block(); mbarrier_arrive(b[0]); mbarrier_wait(b[0], 0);", 1},
+  };
+  for (const Right& each : all) {
+    EXPECT_EQ(outcome(each.body, each.cluster, {}), "") << each.body;
+    for (std::uint64_t seed = 0; seed < 5; ++seed)
+      EXPECT_EQ(outcome(each.body, each.cluster, {true, seed}), "") << each.body;
+  }
+}
+
+#undef MEET_AND_TELL
+#undef MEET
+#undef COUNTED
 #undef EXCHANGE
 #undef MULTIPLY
 #undef PRODUCT
@@ -299,7 +352,7 @@ TEST(HopperMistakes, WorkLeftBehind) {
     for (std::uint64_t seed = 0; seed < 10; ++seed) all += outcome(body, cluster, {true, seed});
     return all;
   };
-  EXPECT_NE(left("if (t == 0) { mbarrier_init(b[0], 1); mbarrier_arrive_expect(b[0], 1024);"
+  EXPECT_NE(left("if (t == 0) { mbarrier_init(b[0], 1); fence_mbarrier_init(); mbarrier_arrive_expect(b[0], 1024);"
                  "tma_load(tile_shared(), map, b[0], CacheHint::normal, 0, 0); }")
                 .find("a bulk load is still under way"),
             std::string::npos);

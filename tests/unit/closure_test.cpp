@@ -2,9 +2,15 @@
 // every compiler that this machine has.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 
@@ -107,6 +113,15 @@ const char* const kReaching[] = {
     "#if 1\n#elif 0\n#include <SIDE>\n#endif\n#include <SIDE>\n",
     "const char* date = __DATE__;\n",
     "const char* at = __TIME__ __TIMESTAMP__;\n",
+    "import \"side.h\";\n",
+    "import <SIDE>;\n",
+    "export import <SIDE>;\n",
+    "module;\n#include <SIDE>\n",
+    "#\\u0069nclude <SIDE>\n",
+    "#define \\u0058 <SIDE>\n#include \\u0058\n",
+    "#if __has_\\u0069nclude(<SIDE>)\n#else\n#error no\n#endif\n",
+    "_Pragma(\"include_alias(<a.h>, <SIDE>)\")\n#include <a.h>\n",
+    "_Pragma(\"GCC pch_preprocess \\\"SIDE\\\"\")\n#include <SIDE>\n",
 };
 
 TEST_F(Closure, NoSpellingReachesAFile) {
@@ -144,6 +159,92 @@ TEST_F(Closure, WithoutASandboxTheListsOfFilesReadRemain) {
     EXPECT_TRUE(contains(error.text(), "it reads " + side_)) << error.text();
   }
   unsetenv("TMPDIR");
+}
+
+// Runs `ask` in a process in which, and in whose children, the kernel offers no Landlock. What it returns comes back.
+std::string without_landlock(const std::function<std::string()>& ask) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    close(ends[0]);
+    sock_filter program[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 444, 0, 2),  // the three system calls of Landlock
+        BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, 446, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog filter{sizeof(program) / sizeof(*program), program};
+    std::string said = "no filter of system calls can be set here";
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0)
+      said = helper::landlock_version() == 0 ? ask() : "Landlock is there all the same";
+    for (std::size_t at = 0; at < said.size();) {
+      const ssize_t some = write(ends[1], said.data() + at, said.size() - at);
+      if (some <= 0) break;
+      at += static_cast<std::size_t>(some);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string said;
+  char buffer[4096];
+  for (ssize_t got; (got = read(ends[0], buffer, sizeof buffer)) > 0;)
+    said.append(buffer, static_cast<std::size_t>(got));
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
+  return said;
+}
+
+// hipRTC's assembler tells nobody what it reads: no spelling of assembly gets there, and what has none is compiled.
+TEST_F(Closure, WithoutASandboxHipRtcIsGivenNoAssembly) {
+  const auto outcome = [&](const std::string& source) {
+    return without_landlock([&] {
+      std::string why;
+      const std::string image = image_of(source, "gfx90a", &why);
+      return image.empty() ? "refused: " + why : std::string("compiled");
+    });
+  };
+  EXPECT_EQ(outcome(kGpuKernel), "compiled");
+  const std::string inside = "(\".inc\" \"bin \\\"SIDE\\\"\");";
+  const struct {
+    std::string before, word;
+  } spellings[] = {
+      {"", "asm volatile"},
+      {"", "__asm__"},
+      {"", "__asm"},
+      {"", "a\\\nsm"},
+      {"#define P(a, b) a##b\n", "P(a, sm)"},
+      {"#define P(a, b) a##b\n#define Q(f) f(__as, m__)\n", "Q(P) volatile"},
+      {"#undef asm\n", "asm"},
+      {"# /**/ undef /**/ __asm__\n", "__asm__"},
+      {"#un\\\ndef asm\n", "asm"},
+      {"%:undef asm\n", "asm"},
+      {"#define asm asm\n", "asm"},
+      {"#define word asm\n", "word"},
+      {"#pragma push_macro(\"asm\")\n#pragma pop_macro(\"asm\")\n#pragma pop_macro(\"asm\")\n", "asm"},
+      {"_Pragma(\"pop_macro(\\\"asm\\\")\")\n", "asm"},
+      {"", "\\u0061sm"},
+      {"#undef \\u0061sm\n", "asm"},
+  };
+  for (const auto& [before, word] : spellings) {
+    const std::string statement = before + "extern \"C\" __global__ void k() { " + word + inside + " }\n";
+    EXPECT_TRUE(outcome(with_path(statement)).starts_with("refused: ")) << statement;
+    const std::string declaration = before + word + inside + '\n' + kGpuKernel;
+    EXPECT_TRUE(outcome(with_path(declaration)).starts_with("refused: ")) << declaration;
+  }
+  for (const char* text : {"asm(\"s_nop 0\");", "a\\\nsm(\"s_nop 0\");"}) {
+    const std::string said = outcome("extern \"C\" __global__ void k() { " + std::string(text) + " }\n");
+    EXPECT_TRUE(contains(said, "inline assembly is refused where the compiler cannot be shut in")) << said;
+  }
+  const std::string said = outcome("#undef asm\n" + std::string(kGpuKernel));
+  EXPECT_TRUE(contains(said, "undefines 'asm'")) << said;
+}
+
+// What is refused there is not where there is a sandbox.
+TEST_F(Closure, AssemblyOfAGpuIsCompiledInTheSandbox) {
+  if (helper::landlock_version() == 0) GTEST_SKIP() << "this kernel has no Landlock";
+  EXPECT_NE(image_of("extern \"C\" __global__ void k() { asm volatile(\"s_nop 0\"); }\n", "gfx90a"), "");
 }
 
 // A compiler that is turned against the machine finds nothing there: neither the caller's files nor a place to write.

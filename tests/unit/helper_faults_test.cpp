@@ -14,6 +14,7 @@
 #include <fstream>
 #include <thread>
 
+#include "jit/compile_log.h"
 #include "tests/unit/compilers.h"
 
 namespace quern::jit {
@@ -141,10 +142,14 @@ TEST_F(HelperFaults, AHostThatIsKilledTakesItsCompilersAlong) {
 }
 
 TEST_F(HelperFaults, ACompilerThatFloodsItsLog) {
-  const Error error = compile_with(script(kVersion + "head -c 50000000 /dev/zero | tr '\\0' x >&2; exit 1"));
+  const Error error = compile_with(script(
+      kVersion + "echo first words >&2; head -c 50000000 /dev/zero | tr '\\0' x >&2; echo last words >&2; exit 1"));
   EXPECT_EQ(error.status(), QUERN_COMPILE);
   EXPECT_LT(error.text().size(), 70'000u);
-  EXPECT_TRUE(contains(error.text(), "the log is cut here")) << error.text().substr(0, 300);
+  EXPECT_TRUE(contains(error.text(), "first words\nxxx")) << error.text().substr(0, 300);
+  EXPECT_TRUE(contains(error.text(), "xxx\n... (" + std::to_string(50'000'000 + 12 + 11 - kLogHead - kLogTail) +
+                                         " bytes of the log are left out here)\nxxx"));
+  EXPECT_TRUE(error.text().ends_with("xxxlast words")) << error.text().substr(error.text().size() - 300);
 }
 
 TEST_F(HelperFaults, ACompilerThatFloodsForEver) {

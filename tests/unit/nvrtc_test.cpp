@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "jit/compile_log.h"
 #include "jit/unit.h"
 #include "tests/unit/compilers.h"
 
@@ -126,14 +127,16 @@ TEST_P(NvrtcTest, AMissingEntryIsNamed) {
   EXPECT_TRUE(contains(error.text(), "it has: k")) << error.text();
 }
 
-TEST_P(NvrtcTest, AHugeLogIsCut) {
+TEST_P(NvrtcTest, AHugeLogKeepsBothEnds) {
   std::string source = kGpuKernel;
   for (int i = 0; i < 3000; ++i)
     source += "__device__ int f" + std::to_string(i) + "() { int unused_variable; return 0; }\n";
   Compilers compilers(options());
   const Compiled compiled = compilers.compile(job_for("sm_80", source.c_str()));
-  EXPECT_LE(compiled.log.size(), 64u * 1024);
-  EXPECT_TRUE(contains(compiled.log, "the log is cut here"));
+  EXPECT_LE(compiled.log.size(), kLogLimit);
+  EXPECT_TRUE(contains(compiled.log, "bytes of the log are left out here"));
+  EXPECT_TRUE(contains(compiled.log, "f0()")) << compiled.log.substr(0, 300);
+  EXPECT_TRUE(contains(compiled.log, "f2999()")) << compiled.log.substr(compiled.log.size() - 300);
 }
 
 TEST_P(NvrtcTest, SeveralThreadsAtOnce) {

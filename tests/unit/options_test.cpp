@@ -85,15 +85,5 @@ TEST(Options, AStandardReplacesOurs) {
   EXPECT_EQ(merge_options({"-O2", "-std=c++17"}, {"-std=c++20"}), (std::vector<std::string>{"-O2", "-std=c++20"}));
 }
 
-TEST(Log, IsCutAt64KiB) {
-  std::string log(65536, 'x');
-  cap_log(&log);
-  EXPECT_EQ(log, std::string(65536, 'x'));
-  log += 'x';
-  cap_log(&log);
-  EXPECT_EQ(log.size(), 65536u);
-  EXPECT_TRUE(contains(log, "the log is cut here"));
-}
-
 }  // namespace
 }  // namespace quern::jit

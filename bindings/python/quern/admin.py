@@ -76,8 +76,8 @@ class Administration:
         return count.value
 
     def failures(self) -> list[Any]:
-        """The kernels that a compiler has refused: records with status, what (the key), text (all that the compiler
-        said) and hint (op and constants)."""
+        """The kernels that a compiler has refused: records with status, what (the key), text (what the compiler
+        said; of more than 64 KiB the beginning and the end) and hint (op and constants)."""
         return self._list("quern_failures", "quern_list_finding", _abi.quern_finding)
 
     def faults(self) -> list[Any]:

@@ -170,7 +170,8 @@ template <class Params>
 QUERN_DEVICE void fetch_parameters(const Params&) {}
 
 // ---- Control
-QUERN_DEVICE void stay_in_branch() { asm volatile(""); }
+// No instruction. Not an empty asm: see without_assembly() of jit/hiprtc.cpp.
+QUERN_DEVICE void stay_in_branch() { __builtin_amdgcn_wave_barrier(); }
 QUERN_DEVICE void needed_here(u32) {}
 QUERN_DEVICE bool laid_first(bool condition) { return condition; }
 

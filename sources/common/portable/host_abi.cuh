@@ -6,7 +6,7 @@
 namespace q::host {
 
 // Raised when anything in this file changes; an image of another version is refused and made again.
-inline constexpr unsigned kAbi = 6;
+inline constexpr unsigned kAbi = 7;
 
 // What the threads of a block share.
 struct Block {
@@ -86,6 +86,8 @@ struct Table {
   void (*bulk_commit)();
   void (*bulk_wait)(unsigned groups_left, unsigned read_only);
   void (*mbarrier_init)(void* barrier, unsigned arrivals);
+  // What this thread has initialised is seen by copies and by other blocks from now on.
+  void (*fence_mbarrier_init)();
   void (*mbarrier_invalidate)(void* barrier);
   // Expects `bytes`, then arrives `arrivals` times (0 or 1).
   void (*mbarrier_arrive)(void* barrier, unsigned arrivals, unsigned bytes);

@@ -76,7 +76,7 @@ QUERN_DEVICE void fence_async_global() {}
 
 // ---- Barriers in shared memory
 QUERN_DEVICE void mbarrier_init(Mbarrier& b, u32 arrivals) { host::table->mbarrier_init(&b, arrivals); }
-QUERN_DEVICE void fence_mbarrier_init() {}
+QUERN_DEVICE void fence_mbarrier_init() { host::table->fence_mbarrier_init(); }
 QUERN_DEVICE void mbarrier_invalidate(Mbarrier& b) { host::table->mbarrier_invalidate(&b); }
 QUERN_DEVICE void mbarrier_arrive(Mbarrier& b) { host::table->mbarrier_arrive(&b, 1, 0); }
 QUERN_DEVICE void mbarrier_expect(Mbarrier& b, u32 bytes) { host::table->mbarrier_arrive(&b, 0, bytes); }
