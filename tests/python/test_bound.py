@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 import quern
+from placed import Placed
 from quern import _abi
 
 
@@ -62,6 +63,25 @@ def test_with_a_workspace_of_the_caller_s(context, rng):
         again = call()
         np.testing.assert_array_equal(again[0], out)
         np.testing.assert_array_equal(again[1], lse)
+
+
+def test_a_workspace_behind_a_byte_offset(context):
+    """What comes before it, in the same memory, is somebody else's."""
+    boxes = np.array([[0, 0, 10, 10], [1, 1, 11, 11], [20, 0, 30, 10], [0, 0, 10, 10]], np.float32)[None]
+    scores = np.array([[0.5, 0.9, 0.1, 0.7]], np.float32)
+    outputs = {"ids": np.zeros((1, 4), np.int32), "counts": np.zeros(1, np.int32)}
+    size = context.nms_workspace(boxes=boxes, scores=scores, iou_threshold=0.5, **outputs)
+    offset = -(-size // 256) * 256
+    memory = np.zeros(offset + size + 256, np.uint8)
+    begin = -memory.ctypes.data % 256 + offset
+    workspace = memory[begin:][:size]
+    named = {"workspace": Placed(workspace, offset=offset), **outputs}
+    for call in (context.nms.bind(boxes, scores, 0.5, **named), lambda: context.nms(boxes, scores, 0.5, **named)):
+        workspace[:] = 0
+        outputs["ids"][:] = 7
+        call()
+        assert outputs["ids"].tolist() == [[1, 2, -1, -1]]
+        assert workspace.any() and not memory[:begin].any()
 
 
 def test_a_closed_context_is_told(cache_folder):

@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 import pytest
 import quern
+from placed import Placed
 
 AXPY = """
 #include "quern/kernel.cuh"
@@ -59,6 +60,15 @@ def test_the_address_is_the_first_element_s(axpy):
     x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     axpy.launch((1, 1, 1), (64,), [y[5:], x[2:], np.float32(1), np.int32(3)])
     assert y.tolist() == [0] * 5 + [4, 5, 6]
+
+
+def test_a_byte_offset_is_part_of_the_address(axpy, context):
+    memory, x = np.zeros(24, np.float32), np.arange(8, dtype=np.float32)
+    y = memory[16:]
+    axpy.launch(1, 64, [Placed(y, offset=64), Placed(x[4:], offset=16), np.float32(1), np.int32(4)])
+    assert y.tolist() == [6, 7, 8, 9, 0, 0, 0, 0]
+    assert not memory[:16].any()
+    assert quern.address(Placed(y, offset=64), context) == y.ctypes.data
 
 
 def test_struct_parameter(context):

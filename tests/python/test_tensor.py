@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 import quern
+from placed import Placed
 from quern import _abi
-from quern.tensor import _COPIED, _capsule_pointer, _Managed, borrow
+from quern.tensor import borrow
 
 HOST = (_abi.kDLCPU, 0)
 
@@ -83,24 +84,6 @@ def test_read_only_memory_is_no_output(wrap):
     assert borrowed.address == array.ctypes.data
     with pytest.raises(quern.InvalidError, match="out: the array is read-only"):
         borrowed.writable("out")
-
-
-class Placed:
-    """Exports memory with a byte_offset, or says that it is a copy: fields that NumPy leaves at 0."""
-
-    def __init__(self, array, *, offset=0, copied=False):
-        self.array, self.offset, self.copied = array, offset, copied
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
-
-    def __dlpack__(self, **options):
-        capsule = self.array.__dlpack__(**options)
-        managed = _Managed.from_address(_capsule_pointer(capsule, b"dltensor_versioned"))
-        managed.tensor.data -= self.offset
-        managed.tensor.byte_offset += self.offset
-        managed.flags |= _COPIED if self.copied else 0
-        return capsule
 
 
 def test_a_copy_is_no_output():
