@@ -3,6 +3,7 @@
 #include "capi/requests.h"
 
 #include <cmath>
+#include <utility>
 
 #include "capi/abi.h"
 
@@ -28,6 +29,37 @@ void check_model(const quern_model& model) {
   need("heads", model.heads);
   need("kv_heads", model.kv_heads);
   need("head_dim", model.head_dim);
+  // More than any model has, and little enough for what is counted from them.
+  constexpr std::uint32_t kMost = 1u << 24;
+  const std::pair<const char*, std::uint32_t> counts[] = {
+      {"tensor_parallel", model.tensor_parallel},
+      {"hidden_size", model.hidden_size},
+      {"intermediate_size", model.intermediate_size},
+      {"layers", model.layers},
+      {"heads", model.heads},
+      {"kv_heads", model.kv_heads},
+      {"head_dim", model.head_dim},
+      {"v_head_dim", model.v_head_dim},
+      {"vocab_size", model.vocab_size},
+      {"experts", model.experts},
+      {"experts_per_token", model.experts_per_token},
+      {"expert_intermediate_size", model.expert_intermediate_size},
+      {"kv_lora_rank", model.kv_lora_rank},
+      {"q_lora_rank", model.q_lora_rank},
+      {"rope_head_dim", model.rope_head_dim},
+      {"page_size", model.page_size},
+      {"shared_experts", model.shared_experts},
+      {"rotary_dim", model.rotary_dim},
+      {"index_heads", model.index_heads},
+      {"index_head_dim", model.index_head_dim},
+      {"index_top_k", model.index_top_k},
+  };
+  for (const auto& [field, value] : counts) {
+    if (value > kMost) {
+      throw Error(QUERN_INVALID, std::string("quern_model.") + field + " is " + std::to_string(value) + "; at most " +
+                                     std::to_string(kMost) + " are allowed");
+    }
+  }
   if (!std::isfinite(model.logit_cap) || model.logit_cap < 0) {
     throw Error(QUERN_INVALID,
                 "quern_model.logit_cap is " + std::to_string(model.logit_cap) + "; 0 (none) and up are allowed");

@@ -119,7 +119,11 @@ Constants constants(const jit::Spec& spec) { return to_constants(to_shape(spec))
 // The dtype of a model's activations as the kernels take it; other where there is no kernel for it.
 Dtype activations(const quern_model& model) { return model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype); }
 
+bool has_dim(std::uint32_t dim) { return dim >= 8 && dim % 8 == 0 && dim <= std::uint32_t{kMaxDim}; }
+
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
+  // Before anything is planned for them.
+  if (!has_dim(model.head_dim) || (model.v_head_dim != 0 && !has_dim(model.v_head_dim))) return;
   Shape shape;
   shape.element = activations(model);
   shape.q = shape.element;
@@ -138,9 +142,6 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.dim_v = static_cast<int>(model.v_head_dim != 0 ? model.v_head_dim : model.head_dim);
   if (refusal_of_wide(shape) != nullptr) return;
   const auto add = [&](Variant variant) {
-    if (shape.dim_k % 8 != 0 || shape.dim_v % 8 != 0 || shape.dim_k < 8 || shape.dim_v < 8 || shape.dim_k > kMaxDim ||
-        shape.dim_v > kMaxDim)
-      return;
     shape.variant = variant;
     specs->push_back(to_spec(shape, target.target));
   };
@@ -166,8 +167,6 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     add_all();
   }
 }
-
-bool has_dim(std::uint32_t dim) { return dim >= 8 && dim % 8 == 0 && dim <= std::uint32_t{kMaxDim}; }
 
 std::string refusal(const quern_model& model, const jit::TargetInfo&) {
   const Dtype element = activations(model);

@@ -22,7 +22,8 @@ constexpr struct {
 constexpr std::int64_t kExperts = 5;
 
 void make(const Given& given, int which, Trial& trial) {
-  const auto [most, n, k] = kCalls[which];
+  // Not by a structured binding, whose names clang before 16 refuses in a lambda.
+  const std::int64_t most = kCalls[which].most, n = kCalls[which].n, k = kCalls[which].k;
   const bool masked = given.text("rows") == "masked", blocks = given.text("scales") == "blocks";
   std::vector<std::int64_t> offsets = {0}, counts, expert_of;
   for (std::int64_t e = 0; e < kExperts; ++e) {

@@ -208,6 +208,8 @@ TEST(Warm, WrongOptionsAreRefusedByName) {
   endless.logit_cap = -1;
   auto whole = endless;
   whole.logit_cap = 0;
+  auto wide = whole;  // sizes of its tiles would come to zero
+  wide.v_head_dim = 1U << 31;
   struct Case {
     std::function<void(quern_warm_options&)> set;
     std::initializer_list<std::string_view> words;
@@ -226,6 +228,8 @@ TEST(Warm, WrongOptionsAreRefusedByName) {
       {[&](O o) { o.model = &flagged, o.targets = host, o.target_count = 1; }, {"quern_model.flags", "0x40000000"}},
       {[&](O o) { o.model = &small; }, {"quern_model.size is 1"}},
       {[&](O o) { o.model = &endless; }, {"quern_model.logit_cap is -1"}},
+      {[&](O o) { o.model = &wide, o.targets = host, o.target_count = 1; },
+       {"quern_model.v_head_dim is 2147483648", "at most 16777216"}},
       {[&](O o) { o.model = &whole; }, {"targets", "none"}},
   };
   for (const Case& wrong : cases) {

@@ -146,6 +146,26 @@ TEST_F(SamplingTest, EachRequestGetsWhatItAskedFor) {
   EXPECT_EQ(typical.answer, beside);
 }
 
+// Between two tokens that are as likely as each other, each place of a text has a draw of its own.
+TEST_F(SamplingTest, EachPlaceIsDrawnApart) {
+  for (const std::uint64_t seed : {5, 6}) {
+    Asked& two = ask("two tokens");
+    two.request.most_new = 20;
+    two.request.sampling.temperature = 1e4f, two.request.sampling.seed = seed;
+    two.request.allow = [](std::span<const std::int32_t>) {
+      std::vector<std::uint32_t> bits(1024 / 32);
+      bits[0] = 1u << 5 | 1u << 6;
+      return bits;
+    };
+  }
+  run({asked_[0].get(), asked_[1].get()});
+  const Tokens &one = asked_[0]->answer, &other = asked_[1]->answer;
+  EXPECT_EQ(one.size(), 20u);
+  EXPECT_EQ(std::set<std::int32_t>(one.begin(), one.end()), (std::set<std::int32_t>{5, 6}));
+  EXPECT_EQ(std::set<std::int32_t>(other.begin(), other.end()), (std::set<std::int32_t>{5, 6}));
+  EXPECT_NE(one, other);
+}
+
 TEST_F(SamplingTest, RefusesMoreThanAStepHasRoomFor) {
   Engine engine(model_);
   const auto refused = [&](const auto& change) -> std::string {

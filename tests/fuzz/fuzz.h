@@ -16,10 +16,11 @@ struct Target {
   std::vector<std::string> (*seeds)();  // good inputs, from which others are made
 };
 
-extern const Target bundle, cache_file, manifest, config, texts, images, protocol, structs;
+extern const Target bundle, cache_file, manifest, config, texts, images, protocol, structs, requests, key_texts;
 
 inline std::span<const Target* const> targets() {
-  static const Target* const all[] = {&bundle, &cache_file, &manifest, &config, &texts, &images, &protocol, &structs};
+  static const Target* const all[] = {&bundle, &cache_file, &manifest, &config,   &texts,
+                                      &images, &protocol,   &structs,  &requests, &key_texts};
   return all;
 }
 

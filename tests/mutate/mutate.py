@@ -21,7 +21,29 @@ import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "build" / "mutate"
+PYTHON = str(ROOT / ".venv" / "bin" / "python") if (ROOT / ".venv" / "bin" / "python").exists() else sys.executable
+PASSED = re.compile(r"\[  PASSED  \] [1-9]|\b[1-9][0-9]* passed")  # of GoogleTest, and of pytest
 KEPT = FOLDER / "outcomes.txt"  # a line an outcome, by the digest of the change and of the file that it is put into
+
+
+def is_python(change: dict) -> bool:
+    return change["file"].endswith(".py")
+
+
+def command_of(change: dict, program: Path | str) -> list[str]:
+    """What runs the tests of a change."""
+    if is_python(change):
+        return [
+            PYTHON,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:cacheprovider",
+            *change["tests"].split(),
+        ]
+    return [str(program), f"--gtest_filter={change['tests']}"]
 
 
 class Copy:
@@ -35,7 +57,12 @@ class Copy:
         given = os.environ | {"GTEST_FAIL_FAST": "1"} | environment
         try:
             done = subprocess.run(
-                command, cwd=self.folder, env=given, timeout=timeout, capture_output=True, check=False
+                command,
+                cwd=self.folder,
+                env=given,
+                timeout=timeout,
+                capture_output=True,
+                check=False,
             )
             return done.returncode, done.stdout.decode(errors="replace")
         except subprocess.TimeoutExpired:
@@ -57,24 +84,36 @@ class Copy:
             raise SystemExit(f"{self.folder} cannot be configured")
 
     def build(self, change: dict, jobs: int) -> bool:
-        command = ["cmake", "--build", "build", "--target", change["program"], *(["-j", str(jobs)] if jobs else [])]
+        # The package calls the library, which its target does not make.
+        targets = [
+            change["program"],
+            *(["quern", "quern-compile-helper"] if is_python(change) else []),
+        ]
+        command = [
+            "cmake",
+            "--build",
+            "build",
+            "--target",
+            *targets,
+            *(["-j", str(jobs)] if jobs else []),
+        ]
         return self.run(*command, timeout=3600)[0] == 0
 
     def test(self, change: dict) -> tuple[int, str]:
         # Kernels that a change of device sources does not touch are compiled once for all of them: the others have keys
         # of their own. Whatever else changes may change what is compiled under the same key, or spoil what others find.
-        cache = self.warm if change["file"].endswith(".cuh") else self.own
+        cache = self.warm if change["file"].endswith((".cuh", ".py")) else self.own
         if cache == self.own:
             shutil.rmtree(self.own, ignore_errors=True)
         return self.run(
-            f"build/bin/{change['program']}", f"--gtest_filter={change['tests']}", QUERN_TEST_CACHE=str(cache),
-            **change.get("environment", {}),
+            *command_of(change, f"build/bin/{change['program']}"), QUERN_TEST_CACHE=str(cache),
+            PYTHONPATH=str(self.folder / "build" / "python"), **change.get("environment", {}),
         )  # fmt: skip
 
 
 class Built:
     """Programs that are built already, perhaps on another machine: a change of device sources is put into the copy of
-    them that the program carries, or the library beside it."""
+    them that the program carries, or the library beside it; one of Python's into a copy of the package."""
 
     def __init__(self, programs: Path, folder: Path) -> None:
         self.programs, self.folder = programs, folder
@@ -89,17 +128,39 @@ class Built:
         cache = self.folder / "cache"
         shutil.rmtree(cache, ignore_errors=True)
         given = os.environ | {"GTEST_FAIL_FAST": "1", "QUERN_TEST_CACHE": str(cache)} | change.get("environment", {})
-        command = [str(program), f"--gtest_filter={change['tests']}"]
+        if is_python(change):
+            given |= {
+                "PYTHONPATH": str(self.folder / "python"),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "QUERN_LIBRARY": str(self.programs.parent / "lib" / "libquern.so"),
+            }
         try:
-            done = subprocess.run(command, cwd=ROOT, env=given, timeout=600, capture_output=True, check=False)
+            done = subprocess.run(
+                command_of(change, program),
+                cwd=ROOT,
+                env=given,
+                timeout=600,
+                capture_output=True,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return False, ""
         said = done.stdout.decode(errors="replace")
-        return done.returncode == 0, said if re.search(r"\[  PASSED  \] [1-9]", said) else ""
+        return done.returncode == 0, said if PASSED.search(said) else ""
 
     def outcome_of(self, change: dict) -> str:
-        tests = (change["program"], change["tests"], *sorted(change.get("environment", {}).items()))
+        tests = (
+            change["program"],
+            change["tests"],
+            *sorted(change.get("environment", {}).items()),
+        )
         program = self.programs / change["program"]
+        if is_python(change):
+            shutil.copytree(
+                self.programs.parent / "python",
+                self.folder / "python",
+                dirs_exist_ok=True,
+            )
         if tests not in self.passes:
             passed, said = self.passed(program, change)
             self.passes[tests] = passed and said != ""
@@ -108,6 +169,10 @@ class Built:
         right = (ROOT / change["file"]).read_text()
         if right.count(change["from"]) != 1:
             raise SystemExit(f"{change['name']}: {change['file']} holds '{change['from']}' not once; mend the table")
+        if is_python(change):
+            package = Path(change["file"]).relative_to("bindings/python")
+            (self.folder / "python" / package).write_text(right.replace(change["from"], change["to"]))
+            return "survived" if self.passed(program, change)[0] else "killed"
         wrong = of_length(right.replace(change["from"], change["to"]), len(right.encode())).encode()
         changed = 0
         for file in (program, self.programs.parent / "lib" / "libquern.so.1"):
@@ -137,10 +202,14 @@ def outcome_of(change: dict, copy: Copy, jobs: int, passes: dict[tuple, bool]) -
     right = path.read_text()
     if right.count(change["from"]) != 1:
         raise SystemExit(f"{change['name']}: {change['file']} holds '{change['from']}' not once; mend the table")
-    tests = (change["program"], change["tests"], *sorted(change.get("environment", {}).items()))
+    tests = (
+        change["program"],
+        change["tests"],
+        *sorted(change.get("environment", {}).items()),
+    )
     if tests not in passes:
         status, said = copy.test(change) if copy.build(change, jobs) else (1, "")
-        passes[tests] = status == 0 and re.search(r"\[  PASSED  \] [1-9]", said) is not None
+        passes[tests] = status == 0 and PASSED.search(said) is not None
     if not passes[tests]:
         return "not tested"  # its tests fail, or are skipped here, without it
     path.write_text(right.replace(change["from"], change["to"]))
@@ -211,7 +280,7 @@ def main() -> int:
         "--built",
         type=Path,
         metavar="FOLDER",
-        help="device sources alone, by programs that are in this folder already; --jobs sets of tests at once",
+        help="device sources and Python alone, by what is in this folder already; --jobs sets of tests at once",
     )
     given = parser.parse_args()
     number, count = (int(part) for part in given.slice.split("/"))
@@ -222,7 +291,9 @@ def main() -> int:
     chosen = [change for change in chosen if not change.get("gpu")][number - 1 :: count]
     if given.built:
         # What C++ includes, too, is built anew.
-        chosen = [change for change in chosen if change["file"].endswith(".cuh") and not change.get("compiled")]
+        chosen = [
+            change for change in chosen if change["file"].endswith((".cuh", ".py")) and not change.get("compiled")
+        ]
     FOLDER.mkdir(parents=True, exist_ok=True)
     digests = [digest(change) for change in chosen]  # before anybody goes on editing
     before = {line.split()[0] for line in KEPT.read_text().splitlines()} if given.go_on and KEPT.exists() else set()
@@ -246,7 +317,11 @@ def main() -> int:
         passes: dict[tuple, bool] = {}  # whether tests ran and passed without a change
         for place in todo:
             start = time.monotonic()
-            tell(place, outcome_of(chosen[place], copy, given.jobs, passes), time.monotonic() - start)
+            tell(
+                place,
+                outcome_of(chosen[place], copy, given.jobs, passes),
+                time.monotonic() - start,
+            )
     killed, untested = outcomes.count("killed"), outcomes.count("not tested")
     earlier = sum(name in before for name in digests)
     print(f"{killed} of {len(chosen)} killed ({earlier} of them by an earlier run), {untested} not tested; "

@@ -25,7 +25,7 @@ struct NormCase {
   std::int64_t padding = 0;  // elements between rows
   int alignment = 0, max_sms = 0;
   float eps = 1e-6f;
-  double mean = 0.0;
+  double mean = 0.0, drift = 0.0;  // how far the mean moves along a row
   bool grouped() const { return kind == QUERN_NORM_GROUP; }
 };
 inline void PrintTo(const NormCase& c, std::ostream* out) { *out << c.name; }
@@ -46,7 +46,8 @@ class Norm : public NormCall<quern_norm_args> {
     for (std::int64_t r = 0; r < c.rows; ++r) {
       const double size = std::ldexp(1.0, random.between(-3, 3));
       for (std::int64_t k = 0; k < c.n; ++k) {
-        x.put(r, k, c.mean + size * random.normal());
+        const double here = c.mean + c.drift * static_cast<double>(k) / static_cast<double>(c.n);
+        x.put(r, k, here + size * random.normal());
         if (c.residual) residual.put(r, k, size * random.normal());
       }
     }

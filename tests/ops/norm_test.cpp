@@ -81,6 +81,11 @@ std::vector<NormCase> cases() {
   bare.weight = bare.bias = Parameter::none;
   // A mean far from 0 leaves the variance what it is.
   add("far_mean", QUERN_NORM_LAYER, Element::f32, 3, 521).mean = 1000.0;
+  // Parts of a row whose means differ: what lies between them is most of the variance.
+  for (const int max_sms : {0, 1}) {
+    NormCase& c = add("drift_" + std::to_string(max_sms), QUERN_NORM_LAYER, Element::f32, 1, 70000);
+    c.drift = 100.0, c.max_sms = max_sms;
+  }
   add("no_rows", QUERN_NORM_LAYER, Element::bf16, 0, 64);
   add("alignment4", QUERN_NORM_L2, Element::bf16, 5, 40).alignment = 4;
   add("max_sms", QUERN_NORM_LAYER, Element::f32, 300, 40).max_sms = 1;

@@ -168,7 +168,7 @@ std::vector<RopeCase> rope_cases() {
     for (const int dim : {8, 24, 128}) {
       add(layout + "_dim_" + std::to_string(dim), [&](RopeCase& c) { flags(c), c.dim = dim; });
     }
-    for (const auto& [dim, rotary] : {std::pair{80, 20}, {64, 2}, {128, 48}, {576, 64}}) {
+    for (const auto& [dim, rotary] : {std::pair{80, 20}, {64, 2}, {128, 48}, {72, 64}, {576, 64}}) {
       add(layout + "_partial_" + std::to_string(rotary) + "_of_" + std::to_string(dim),
           [&, dim = dim, rotary = rotary](RopeCase& c) { flags(c), c.dim = dim, c.options.rotary_dim = rotary; });
     }

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <set>
 
 #include "tests/ops/refusal.h"
 #include "tests/ops/sample_inputs.h"
@@ -270,6 +271,30 @@ TEST(Sample, FrequenciesAreTheDistributions) {
   check_frequencies(in, "penalties");
   in.min_p = {0.02f};
   check_frequencies(in, "penalties and min-p");
+}
+
+// One seed for all rows: equal rows draw apart, the same again when asked the same, and otherwise with another offset.
+TEST(Sample, RowsThatShareASeedDrawApart) {
+  constexpr std::size_t kRows = 64;
+  Random random("sample apart");
+  SampleInput plain;
+  plain.vocab = 2500;
+  plain.logits = {make_logits(random, LogitShape::normal, plain.vocab, Element::f32)};
+  plain.rows.assign(kRows, 0);
+  plain.logprobs = false;
+  SampleInput filtered = plain, edited = plain;
+  filtered.top_p.assign(kRows, 0.97f);
+  edited.bias.assign(kRows, {{50, 0.5f}, {3, 0.25f}});
+  for (SampleInput in : {plain, filtered, edited}) {
+    const std::vector<std::int64_t> ids = SampleCall(in).run().ids;
+    EXPECT_EQ(SampleCall(in).run().ids, ids);
+    // Some hundred tokens are about as likely: of 64 rows a few agree.
+    EXPECT_GT(std::set<std::int64_t>(ids.begin(), ids.end()).size(), kRows / 2);
+    ++in.offset;
+    EXPECT_NE(SampleCall(in).run().ids, ids);
+    --in.offset, ++in.seed;
+    EXPECT_NE(SampleCall(in).run().ids, ids);
+  }
 }
 
 }  // namespace
