@@ -64,7 +64,8 @@ TEST_F(HiprtcTest, AnErrorNamesTheFileAndLine) {
 }
 
 TEST_F(HiprtcTest, TheSystemsHeadersAreOutOfReach) {
-  const std::string source = std::string("#include <stdio.h>\n") + kGpuKernel;
+  std::string source = "#include <stdio.h>\n";
+  source += kGpuKernel;
   EXPECT_EQ(error_of([&] { compilers.compile(job_for("gfx90a", source.c_str())); }).status(), QUERN_COMPILE);
 }
 
