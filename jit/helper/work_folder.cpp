@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <system_error>
 
 #include "jit/error.h"
@@ -25,8 +26,12 @@ WorkFolder::WorkFolder() {
 }
 
 WorkFolder::~WorkFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  try {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  } catch (const std::bad_alloc&) {
+    // That it is thrown all the same the standard allows. The folder stays, and the caller hears of the memory.
+  }
 }
 
 }  // namespace quern::jit::helper

@@ -1,8 +1,10 @@
 // One bit of the file changed, anywhere: never a wrong entry, and the next process has a cache that works.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 
 #include "tests/cache/fixture.h"
+#include "tests/fault/launch/launcher.h"
 #include "tests/fault/torture.h"
 
 namespace quern::cache::testing {
@@ -62,6 +64,35 @@ TEST_F(FlipTest, AnyBitOfASmallFile) {
   std::printf("%llu of %llu bits, %llu hits, %llu stored twice\n", static_cast<unsigned long long>(done),
               static_cast<unsigned long long>(bits), static_cast<unsigned long long>(hits),
               static_cast<unsigned long long>(twice));
+}
+
+// Every thousandth bit from a random one on, every fiftieth with QUERN_TORTURE=20: whoever wants a kernel has it.
+TEST_F(FlipTest, AKernelIsLaunchedBehindAnyBit) {
+  StoreOptions quiet = options();
+  quiet.notice = nullptr;
+  Launcher launcher;
+  make();
+  ASSERT_EQ(launcher.launch(quiet), 1);
+  const std::string good = read_file(file());
+  const std::uint64_t stride = 1'000 / std::min<std::uint64_t>(times(1), 1'000);
+  Random random{seed(4)};
+  std::uint64_t done = 0, compiled = 0;
+  for (std::size_t bit = random.below(stride); bit < 8 * good.size(); bit += stride) {
+    if (!is_ours(bit / stride)) continue;
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    write_file(file(), bad);
+    const int cost = launcher.launch(quiet), again = launcher.launch(quiet);
+    // As in check(): what was written into a damaged page may be lost with it.
+    ASSERT_TRUE(again == 0 || launcher.launch(quiet) == 0) << "bit " << bit;
+    ASSERT_FALSE(HasFailure()) << "bit " << bit;
+    ++done, compiled += static_cast<std::uint64_t>(cost), twice += static_cast<std::uint64_t>(again);
+  }
+  EXPECT_GT(compiled, 0u) << "some bits are the kernel's";
+  EXPECT_LT(compiled, done / 2) << "and many are not";
+  EXPECT_LE(twice, 1 + done / 1000);
+  std::printf("%llu of %llu bits with launches behind them, %llu compilations\n", static_cast<unsigned long long>(done),
+              static_cast<unsigned long long>(8 * good.size()), static_cast<unsigned long long>(compiled));
 }
 
 // Of a bundle every bit, always.

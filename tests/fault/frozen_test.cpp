@@ -10,6 +10,7 @@
 
 #include "cache/file_lock.h"
 #include "tests/cache/fixture.h"
+#include "tests/fault/launch/launcher.h"
 
 namespace quern::cache::testing {
 namespace {
@@ -63,6 +64,21 @@ TEST_F(FrozenTest, AFrozenHolderCostsLittleOnce) {
   end(frozen);
   EXPECT_TRUE(hit(store, 1)) << "at once, once it is gone";
   EXPECT_TRUE(put(store, 11));
+}
+
+// Neither what is cached nor a place for what is compiled can be reached: one compilation, and no wait worth the name.
+TEST_F(FrozenTest, AKernelIsLaunchedAllTheSame) {
+  Launcher launcher;
+  ASSERT_EQ(launcher.launch(options()), 1);
+  ASSERT_EQ(launcher.launch(options()), 0);
+  const pid_t frozen = freeze_holder();
+  const auto begin = Clock::now();
+  EXPECT_EQ(launcher.launch(options()), 1);
+  const double took = ms_since(begin);
+  std::printf("a launch with a frozen holder: %.1f ms, with its compilation\n", took);
+  EXPECT_LT(took, 1'000);
+  end(frozen);
+  EXPECT_EQ(launcher.launch(options()), 0) << "it has been cached all the while";
 }
 
 TEST_F(FrozenTest, WhatCouldNotBeStoredIsStoredWithPatience) {

@@ -12,6 +12,7 @@
 #include "tests/cache/fault_vfs.h"
 #include "tests/cache/fixture.h"
 #include "tests/cache/sql.h"
+#include "tests/fault/launch/launcher.h"
 
 namespace quern::cache::testing {
 namespace {
@@ -52,13 +53,6 @@ class KillTest : public CacheTest, public ::testing::WithParamInterface<Case> {
     options.limit_bytes = 896 << 10;
     options.notice = nullptr;
     return options;
-  }
-  void make_folder(const std::string& bytes) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directory(folder_);
-    std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
-    write_file(file(), bytes);
-    std::filesystem::permissions(file(), std::filesystem::perms(0600));
   }
   // A file without room to spare, whose entries were used on another day.
   std::string full_file() {
@@ -151,7 +145,7 @@ TEST_P(KillTest, WhilePuttingAndEvicting) {
     store.reject(make_key(5), "test");
     return true;
   };
-  run([&] { make_folder(full); }, {putting(11), touch, putting(12), reject, putting(13)}, true);
+  run([&] { make_folder({{"cache-1.db", full}}); }, {putting(11), touch, putting(12), reject, putting(13)}, true);
 }
 
 TEST_P(KillTest, WhileTrimmingAndRebuilding) {
@@ -166,7 +160,7 @@ TEST_P(KillTest, WhileTrimmingAndRebuilding) {
     options.rebuild = true;
     return store.trim(options, nullptr).what == AdminError::What::none;
   };
-  run([&] { make_folder(full); }, {trim, rebuild, putting(11)}, true);
+  run([&] { make_folder({{"cache-1.db", full}}); }, {trim, rebuild, putting(11)}, true);
 }
 
 // What a process that died has left is played back by the next, which dies of it, too.
@@ -183,10 +177,7 @@ TEST_P(KillTest, WhileRollingBack) {
             0);
   const std::string half = read_file(file()), journal = read_file(file() + "-journal");
   ASSERT_GT(journal.size(), 50'000u);
-  const auto restore = [&] {
-    make_folder(half);
-    write_file(file() + "-journal", journal);
-  };
+  const auto restore = [&] { make_folder({{"cache-1.db", half}, {"cache-1.db-journal", journal}}); };
   run(restore, {[](Store& store) { return hit(store, 8, size_of(8)); }, putting(11)}, true);
 }
 
@@ -194,7 +185,42 @@ TEST_P(KillTest, WhileRollingBack) {
 TEST_P(KillTest, WhileMending) {
   std::string damaged = full_file();
   damaged[3] ^= 1;
-  run([&] { make_folder(damaged); }, {[](Store& store) { return hit(store, 8, size_of(8)); }, putting(11)}, false);
+  run([&] { make_folder({{"cache-1.db", damaged}}); },
+      {[](Store& store) { return hit(store, 8, size_of(8)); }, putting(11)}, false);
+}
+
+// Who launches a kernel is killed at every tenth change: who comes next launches it, too, and compiles it only where
+// the first had not come to the end.
+TEST_P(KillTest, WhileAKernelIsLaunched) {
+  const std::string full = full_file();
+  Launcher launcher;
+  Progress progress;
+  int kills = 0, compiled = 0, status = -1;
+  for (int k = 1; status != 0; k += 10) {
+    make_folder({{"cache-1.db", full}});
+    progress.done() = 0;
+    status = in_child([&] {
+      fail_call(GetParam().kind, k, false);
+      for (const std::uint64_t number : {11, 12, 13}) {
+        Store store(small());
+        if (!put(store, number, size_of(number))) return 1;
+        if (number == 12) {
+          launcher.launch(small());
+          ++progress.done();
+        }
+      }
+      return HasFailure() ? 1 : 0;
+    });
+    ASSERT_TRUE(status == 0 || status == 1000 + SIGKILL) << "change " << k << ": " << status;
+    const int cost = launcher.launch(small());
+    ASSERT_LE(cost, progress.done() != 0 ? 0 : 1) << "change " << k;
+    ASSERT_EQ(launcher.launch(small()), 0) << "change " << k;
+    ASSERT_FALSE(HasFailure()) << "change " << k;
+    kills += status != 0, compiled += cost;
+  }
+  std::printf("%d kills, two launches after each, %d compilations\n", kills, compiled);
+  EXPECT_GT(compiled, 0);
+  EXPECT_GT(kills, compiled);
 }
 
 INSTANTIATE_TEST_SUITE_P(Kills, KillTest,
