@@ -166,15 +166,7 @@ TEST_P(KillTest, WhileTrimmingAndRebuilding) {
 // What a process that died has left is played back by the next, which dies of it, too.
 TEST_P(KillTest, WhileRollingBack) {
   full_file();
-  ASSERT_EQ(in_child([&] {
-              sqlite3* handle = nullptr;
-              if (sqlite3_open(file().c_str(), &handle) != SQLITE_OK) return 1;
-              return sqlite3_exec(handle, R"(
-                PRAGMA cache_size = 3; BEGIN IMMEDIATE; UPDATE images SET image = zeroblob(20000);
-                UPDATE entries SET text = 'half'; INSERT INTO images VALUES (50, '', zeroblob(400000));)",
-                                  nullptr, nullptr, nullptr);
-            }),
-            0);
+  leave_hot_journal(file());
   const std::string half = read_file(file()), journal = read_file(file() + "-journal");
   ASSERT_GT(journal.size(), 50'000u);
   const auto restore = [&] { make_folder({{"cache-1.db", half}, {"cache-1.db-journal", journal}}); };
