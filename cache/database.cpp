@@ -222,8 +222,6 @@ Outcome Database::find_file(Access access) {
     connection_.reset();
     if (errno != ENOENT) return {What::failed, file + ": " + std::strerror(errno)};
     if (access == Access::read) return {What::absent, file + " is not there"};
-    // A journal without its file would be played back into the new one.
-    unlink(journal_path().c_str());
     const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, place_.file_mode);
     if (descriptor < 0 || fstat(descriptor, &status) != 0) {
       const std::string text = file + " cannot be made: " + std::strerror(errno);

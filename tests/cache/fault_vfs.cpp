@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/cache/fault_vfs.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <sqlite3.h>
-
-#include <csignal>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "tests/support/forwarding_file.h"
 
@@ -30,43 +32,48 @@ bool fails(FaultKind kind) {
   return plan.happened = true;
 }
 
-// At each of what changes the file.
-void die_before() {
-  if (fails(FaultKind::kill_before)) raise(SIGKILL);
+// Makes a change to a file, and dies of it where this is the one to die at. `half` makes some of it.
+template <class Change, class Half>
+int change(const Change& all, const Half& half) {
+  const FaultKind kind = plan.kind;
+  const bool last =
+      (kind == FaultKind::kill_before || kind == FaultKind::kill_amid || kind == FaultKind::kill_after) && fails(kind);
+  if (last && kind == FaultKind::kill_amid) half();
+  if (last && kind != FaultKind::kill_after) raise(SIGKILL);
+  const int result = all();
+  if (last) raise(SIGKILL);
+  return result;
 }
-bool dies_within() { return fails(FaultKind::kill_within); }
+template <class Change>
+int change(const Change& all) {
+  return change(all, [] {});
+}
 
 int read_file(sqlite3_file* file, void* out, int count, sqlite3_int64 offset) {
   if (fails(FaultKind::read)) return SQLITE_IOERR_READ;
   return inner(file)->pMethods->xRead(inner(file), out, count, offset);
 }
 int write_file(sqlite3_file* file, const void* data, int count, sqlite3_int64 offset) {
-  die_before();
-  if (dies_within()) {
-    inner(file)->pMethods->xWrite(inner(file), data, count / 2, offset);
-    raise(SIGKILL);
-  }
   if (fails(FaultKind::full)) return SQLITE_FULL;
   if (fails(FaultKind::write)) {
     // Torn: half of it arrives.
     inner(file)->pMethods->xWrite(inner(file), data, count / 2, offset);
     return SQLITE_IOERR_WRITE;
   }
-  return inner(file)->pMethods->xWrite(inner(file), data, count, offset);
+  const auto write = [&](int bytes) { return inner(file)->pMethods->xWrite(inner(file), data, bytes, offset); };
+  return change([&] { return write(count); }, [&] { write(count / 2); });
 }
 int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
-  die_before();
   if (fails(FaultKind::truncate)) return SQLITE_IOERR_TRUNCATE;
-  const int result = inner(file)->pMethods->xTruncate(inner(file), size);
-  if (dies_within()) raise(SIGKILL);
-  return result;
+  return change([&] { return inner(file)->pMethods->xTruncate(inner(file), size); });
 }
 int sync_file(sqlite3_file* file, int flags) {
-  die_before();
   if (fails(FaultKind::sync)) return SQLITE_IOERR_FSYNC;
-  const int result = inner(file)->pMethods->xSync(inner(file), flags);
-  if (dies_within()) raise(SIGKILL);
-  return result;
+  return change([&] { return inner(file)->pMethods->xSync(inner(file), flags); });
+}
+int remove_file(sqlite3_vfs* vfs, const char* name, int sync) {
+  sqlite3_vfs* const real = vfs == &faulty[0] ? under[0] : under[1];
+  return change([&] { return real->xDelete(real, name, sync); });
 }
 int open_file(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags, int* out_flags) {
   static const sqlite3_io_methods methods = [] {
@@ -91,6 +98,7 @@ void fail_call(FaultKind kind, int n, bool sticky) {
     if (i == 1) faulty[i].zName = "faulty";
     faulty[i].szOsFile = sizeof(test::ForwardingFile);
     faulty[i].xOpen = open_file;
+    faulty[i].xDelete = remove_file;
     sqlite3_vfs_register(&faulty[i], i);
   }
   plan = {kind, n, sticky, false};
@@ -99,3 +107,14 @@ void fail_call(FaultKind kind, int n, bool sticky) {
 bool fault_happened() { return plan.happened; }
 
 }  // namespace quern::cache::testing
+
+// In front of the C library's, for whoever calls them in this program: the same done by its other names.
+extern "C" int unlink(const char* path) noexcept {
+  return quern::cache::testing::change([&] { return unlinkat(AT_FDCWD, path, 0); });
+}
+extern "C" int rename(const char* from, const char* to) noexcept {
+  return quern::cache::testing::change([&] { return renameat(AT_FDCWD, from, AT_FDCWD, to); });
+}
+extern "C" int link(const char* from, const char* to) noexcept {
+  return quern::cache::testing::change([&] { return linkat(AT_FDCWD, from, AT_FDCWD, to, 0); });
+}

@@ -13,6 +13,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -119,6 +120,17 @@ class CacheTest : public ::testing::Test {
     return options;
   }
   std::string file() const { return folder_ + "/cache-1.db"; }
+  // The folder anew, as a store would have made it, with these files and no other.
+  void make_folder(const std::map<std::string, std::string>& files) {
+    using std::filesystem::perms;
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directory(folder_);
+    std::filesystem::permissions(folder_, perms::owner_all);
+    for (const auto& [name, bytes] : files) {
+      write_file(folder_ + "/" + name, bytes);
+      std::filesystem::permissions(folder_ + "/" + name, perms::owner_read | perms::owner_write);
+    }
+  }
   std::vector<std::string> notices() {
     const std::lock_guard lock(mutex_);
     return notices_;

@@ -4,13 +4,11 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <random>
 #include <thread>
 
 #include "cache/file_lock.h"
-#include "tests/cache/fault_vfs.h"
 #include "tests/cache/fixture.h"
 #include "tests/cache/sql.h"
 
@@ -77,74 +75,6 @@ TEST_F(DiskTest, KilledAtAnyMomentWhilePutting) {
     if (round % 8 == 7) expect_sound(folder_);
   }
   expect_sound(folder_);
-}
-
-// At every write, sync and truncation of puts, an eviction, use times, a rejection and a new file: whatever was told to
-// be stored is there afterwards, to the byte, and the file goes on.
-TEST_F(ProcessTest, KilledAtEachWrite) {
-  constexpr std::uint64_t kFirst = 9, kPuts = 4;
-  StoreOptions small = options();
-  small.limit_bytes = 900 << 10;  // the last put makes room
-  fail_call(FaultKind::read, 0, false);
-  {
-    Store store(small);
-    for (std::uint64_t number = 1; number < kFirst; ++number) ASSERT_TRUE(put(store, number, 30'000));
-  }
-  const std::string good = read_file(file());
-  const auto size_of = [](std::uint64_t number) -> std::size_t {
-    return number + 1 == kFirst + kPuts ? 200'000 : 20'000;
-  };
-  int kills = 0;
-  for (const bool anew : {false, true}) {
-    for (const FaultKind kind : {FaultKind::kill_before, FaultKind::kill_within}) {
-      for (int n = 1;; ++n) {
-        SCOPED_TRACE(std::to_string(n) + (kind == FaultKind::kill_within ? ", within" : "") + (anew ? ", anew" : ""));
-        std::filesystem::remove(file() + "-journal");
-        if (anew) {
-          std::filesystem::remove(file());
-        } else {
-          write_file(file(), good);
-        }
-        int acknowledged[2];
-        ASSERT_EQ(pipe(acknowledged), 0);
-        const pid_t child = start_child([&] {
-          fail_call(kind, n, false);
-          Store store(small);
-          for (std::uint64_t number = kFirst; number < kFirst + kPuts; ++number) {
-            if (!put(store, number, size_of(number))) return 1;
-            if (write(acknowledged[1], &number, sizeof number) != sizeof number) return 2;
-          }
-          const Key key = make_key(kFirst);
-          store.touch({&key, 1});
-          store.reject(make_key(2), "test");
-          return 0;
-        });
-        close(acknowledged[1]);
-        std::vector<std::uint64_t> stored;
-        for (std::uint64_t number = 0; read(acknowledged[0], &number, sizeof number) == sizeof number;)
-          stored.push_back(number);
-        close(acknowledged[0]);
-        const int ended = wait_child(child);
-        ASSERT_TRUE(ended == 0 || ended == 1000 + SIGKILL) << ended;
-        {
-          Store store(small);
-          // The last put makes room, for which the ones before it may have had to go.
-          for (const std::uint64_t number : stored) {
-            const bool may_go = stored.size() + 1 >= kPuts && number + 1 != kFirst + kPuts;
-            EXPECT_TRUE(hit(store, number, size_of(number)) || (may_go && miss(store, number))) << number;
-          }
-          ASSERT_TRUE(put(store, 100, 5'000));
-          EXPECT_TRUE(hit(store, 100, 5'000));
-          EXPECT_FALSE(told("was damaged")) << "the journal is all that it takes";
-        }
-        if (n % 8 == 1) expect_sound(folder_);
-        if (ended == 0) break;
-        ++kills;
-      }
-    }
-  }
-  EXPECT_GT(kills, 100);
-  RecordProperty("kills", kills);
 }
 
 TEST_F(DiskTest, AWriterThatDiedIsRolledBackByTheNextReader) {
@@ -233,13 +163,19 @@ TEST_F(ProcessTest, TheFileRemovedWhileOpen) {
   EXPECT_TRUE(miss(other, 3));
 }
 
+// The journal is one that SQLite would play back: a process died while it wrote, and somebody removed the file alone.
 TEST_F(ProcessTest, AJournalWithoutItsFileIsNotPlayedBack) {
   Store store(options());
-  ASSERT_TRUE(put(store, 1));
+  for (std::uint64_t number = 1; number <= 3; ++number) ASSERT_TRUE(put(store, number, 30'000));
+  leave_hot_journal(file());
+  ASSERT_GT(std::filesystem::file_size(file() + "-journal"), 20'000u);
   std::filesystem::remove(file());
-  write_file(file() + "-journal", make_bytes(1, 50'000));
-  ASSERT_TRUE(put(store, 2));
-  EXPECT_TRUE(hit(store, 2));
+  ASSERT_TRUE(put(store, 4));
+  EXPECT_TRUE(hit(store, 4));
+  EXPECT_EQ(std::filesystem::file_size(file() + "-journal"), 0u);
+  Store again(options());
+  EXPECT_TRUE(hit(again, 4));
+  for (std::uint64_t number = 1; number <= 3; ++number) EXPECT_TRUE(miss(again, number)) << number;
   expect_sound(folder_);
 }
 

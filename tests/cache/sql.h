@@ -1,4 +1,4 @@
-// SQL on a cache file from outside, as an accident or a curious user would do it.
+// SQL on a cache file from outside, as an accident or a curious user would do it, or a process that dies of it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <string>
+
+#include "tests/cache/fixture.h"
 
 namespace quern::cache::testing {
 
@@ -23,6 +25,20 @@ inline std::int64_t sql(const std::string& path, const char* statements) {
       << sqlite3_errmsg(handle) << ": " << statements;
   sqlite3_close(handle);
   return result;
+}
+
+// Beside the file there is a hot journal now: a process that was changing all entries has spilled half of that into the
+// file and ended.
+inline void leave_hot_journal(const std::string& path) {
+  const int status = in_child([&] {
+    sqlite3* handle = nullptr;
+    if (sqlite3_open(path.c_str(), &handle) != SQLITE_OK) return 1;
+    return sqlite3_exec(handle, R"(
+      PRAGMA cache_size = 3; BEGIN IMMEDIATE; UPDATE images SET image = zeroblob(20000);
+      UPDATE entries SET text = 'half'; INSERT INTO images VALUES (50, '', zeroblob(400000));)",
+                        nullptr, nullptr, nullptr);
+  });
+  ASSERT_EQ(status, 0);
 }
 
 }  // namespace quern::cache::testing

@@ -1,8 +1,11 @@
 // One bit of the file changed, anywhere: never a wrong entry, and the next process has a cache that works.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdio>
 
 #include "tests/cache/fixture.h"
+#include "tests/cache/sql.h"
+#include "tests/fault/launch/launcher.h"
 #include "tests/fault/torture.h"
 
 namespace quern::cache::testing {
@@ -43,7 +46,8 @@ class FlipTest : public CacheTest {
   }
 };
 
-// One bit in some hundreds; all of them with QUERN_TORTURE=700, best by eight processes (QUERN_SLICE=1/8 to 8/8).
+// One bit in some hundreds; all of them with QUERN_TORTURE=700, best by several processes (QUERN_SLICE=1/8 to 8/8), as
+// `./dev torture --every-bit` does.
 TEST_F(FlipTest, AnyBitOfASmallFile) {
   const std::string good = make();
   ASSERT_LT(good.size(), 200'000u);
@@ -62,6 +66,89 @@ TEST_F(FlipTest, AnyBitOfASmallFile) {
   std::printf("%llu of %llu bits, %llu hits, %llu stored twice\n", static_cast<unsigned long long>(done),
               static_cast<unsigned long long>(bits), static_cast<unsigned long long>(hits),
               static_cast<unsigned long long>(twice));
+}
+
+// Of a hot journal every bit of its header and of its first record's page number, and some of the rest: what it can no
+// longer bring back may be lost, what is found is right, and the next one has a cache that works.
+TEST_F(FlipTest, AnyBitOfAHotJournal) {
+  make();
+  leave_hot_journal(file());
+  const std::string half = read_file(file()), journal = read_file(file() + "-journal");
+  ASSERT_GT(journal.size(), 20'000u);
+  StoreOptions quiet = options();
+  quiet.notice = nullptr;
+  constexpr std::size_t kHeader = 8 * 28, kFirstRecord = 8 * 512, kPageNumber = 8 * 4;
+  const std::uint64_t wanted = times(300), bits = 8 * journal.size();
+  Random random{seed(5)};
+  std::uint64_t done = 0, rebuilt = 0;
+  for (std::size_t bit = 0; bit < bits; ++bit) {
+    const bool always = bit < kHeader || (bit >= kFirstRecord && bit < kFirstRecord + kPageNumber);
+    if (!always && wanted < bits && random.below(bits) >= wanted) continue;
+    if (!is_ours(bit)) continue;
+    ++done;
+    std::string bad = journal;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    make_folder({{"cache-1.db", half}, {"cache-1.db-journal", bad}});
+    Store store(quiet);
+    for (std::uint64_t number = 1; number <= kEntries; ++number) {
+      Entry got;
+      if (store.get(make_key(number), make_entry(number).text, "", &got)) {
+        ASSERT_TRUE(same(got, make_entry(number, 600))) << "bit " << bit;
+        ++hits;
+      } else {
+        ASSERT_TRUE(put(store, number, 600) && hit(store, number, 600))
+            << "bit " << bit << ": " << store.stats().reason;
+      }
+    }
+    ASSERT_TRUE(put(store, 9) && hit(store, 9)) << "bit " << bit << ": " << store.stats().reason;
+    // What the journal no longer brings back may leave trees that nothing read so far goes through: verify tells, and a
+    // rebuilt file is sound.
+    AdminError error;
+    store.verify(&error);
+    if (error.what == AdminError::What::none) continue;
+    ASSERT_EQ(error.what, AdminError::What::damaged) << "bit " << bit << ": " << error.text;
+    ++rebuilt;
+    TrimOptions rebuild;
+    rebuild.rebuild = true;
+    ASSERT_EQ(store.trim(rebuild, nullptr).what, AdminError::What::none) << "bit " << bit;
+    store.verify(&error);
+    ASSERT_EQ(error.what, AdminError::What::none) << "bit " << bit << ": " << error.text;
+    ASSERT_TRUE(hit(store, 9)) << "bit " << bit;
+  }
+  EXPECT_GT(hits, 0u);
+  EXPECT_LT(rebuilt, done / 2);
+  std::printf("%llu of %llu bits of a journal, %llu hits, rebuilt %llu times\n", static_cast<unsigned long long>(done),
+              static_cast<unsigned long long>(bits), static_cast<unsigned long long>(hits),
+              static_cast<unsigned long long>(rebuilt));
+}
+
+// Every thousandth bit from a random one on, every fiftieth with QUERN_TORTURE=20: whoever wants a kernel has it.
+TEST_F(FlipTest, AKernelIsLaunchedBehindAnyBit) {
+  StoreOptions quiet = options();
+  quiet.notice = nullptr;
+  Launcher launcher;
+  make();
+  ASSERT_EQ(launcher.launch(quiet), 1);
+  const std::string good = read_file(file());
+  const std::uint64_t stride = 1'000 / std::min<std::uint64_t>(times(1), 1'000);
+  Random random{seed(4)};
+  std::uint64_t done = 0, compiled = 0;
+  for (std::size_t bit = random.below(stride); bit < 8 * good.size(); bit += stride) {
+    if (!is_ours(bit / stride)) continue;
+    std::string bad = good;
+    bad[bit / 8] = static_cast<char>(bad[bit / 8] ^ (1 << (bit % 8)));
+    write_file(file(), bad);
+    const int cost = launcher.launch(quiet), again = launcher.launch(quiet);
+    // As in check(): what was written into a damaged page may be lost with it.
+    ASSERT_TRUE(again == 0 || launcher.launch(quiet) == 0) << "bit " << bit;
+    ASSERT_FALSE(HasFailure()) << "bit " << bit;
+    ++done, compiled += static_cast<std::uint64_t>(cost), twice += static_cast<std::uint64_t>(again);
+  }
+  EXPECT_GT(compiled, 0u) << "some bits are the kernel's";
+  EXPECT_LT(compiled, done / 2) << "and many are not";
+  EXPECT_LE(twice, 1 + done / 1000);
+  std::printf("%llu of %llu bits with launches behind them, %llu compilations\n", static_cast<unsigned long long>(done),
+              static_cast<unsigned long long>(8 * good.size()), static_cast<unsigned long long>(compiled));
 }
 
 // Of a bundle every bit, always.

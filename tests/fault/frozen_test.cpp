@@ -10,6 +10,8 @@
 
 #include "cache/file_lock.h"
 #include "tests/cache/fixture.h"
+#include "tests/fault/launch/launcher.h"
+#include "tests/fault/torture.h"
 
 namespace quern::cache::testing {
 namespace {
@@ -63,6 +65,21 @@ TEST_F(FrozenTest, AFrozenHolderCostsLittleOnce) {
   end(frozen);
   EXPECT_TRUE(hit(store, 1)) << "at once, once it is gone";
   EXPECT_TRUE(put(store, 11));
+}
+
+// Neither what is cached nor a place for what is compiled can be reached: one compilation, and no wait worth the name.
+TEST_F(FrozenTest, AKernelIsLaunchedAllTheSame) {
+  Launcher launcher;
+  ASSERT_EQ(launcher.launch(options()), 1);
+  ASSERT_EQ(launcher.launch(options()), 0);
+  const pid_t frozen = freeze_holder();
+  const auto begin = Clock::now();
+  EXPECT_EQ(launcher.launch(options()), 1);
+  const double took = ms_since(begin);
+  std::printf("a launch with a frozen holder: %.1f ms, with its compilation\n", took);
+  EXPECT_LT(took, 1'000);
+  end(frozen);
+  EXPECT_EQ(launcher.launch(options()), 0) << "it has been cached all the while";
 }
 
 TEST_F(FrozenTest, WhatCouldNotBeStoredIsStoredWithPatience) {
@@ -133,6 +150,38 @@ class AdministrationTest : public FrozenTest {
     Store store(options());
     for (std::uint64_t number = 1; number <= 20; ++number) ASSERT_TRUE(put(store, number, 2'000'000));
   }
+
+  // Makes the call, and meanwhile forks and looks up without end; how long a fork may take.
+  static double measure(const std::string& name, const std::function<void()>& call, Store& store,
+                        double* longest_fork) {
+    std::atomic<bool> done{false};
+    double longest_get = 0, took = 0;
+    *longest_fork = 0;
+    std::thread administration([&] {
+      const auto begin = Clock::now();
+      call();
+      took = ms_since(begin);
+      done = true;
+    });
+    const bool writes = name == "import" || name == "rebuild" || name == "trim";
+    do {
+      auto begin = Clock::now();
+      const pid_t child = fork();
+      if (child == 0) _exit(0);
+      *longest_fork = std::max(*longest_fork, ms_since(begin));
+      wait_child(child);
+      if (writes) continue;
+      begin = Clock::now();
+      Entry entry;
+      store.get(make_key(2), make_entry(2, 1).text, "", &entry);
+      longest_get = std::max(longest_get, ms_since(begin));
+    } while (!done);
+    administration.join();
+    std::printf("%-8s %7.1f ms, fork() at most %5.1f ms, a look-up at most %5.1f ms\n", name.c_str(), took,
+                *longest_fork, longest_get);
+    EXPECT_LT(longest_get, std::max(100.0, took / 4)) << name;
+    return bound(20, std::max(60.0, took / 4));
+  }
 };
 
 TEST_F(AdministrationTest, HoldsUpNeitherLookUpsNorForks) {
@@ -148,6 +197,12 @@ TEST_F(AdministrationTest, HoldsUpNeitherLookUpsNorForks) {
        }},
       {"export",
        [&] { EXPECT_EQ(store.export_bundle(root_ + "/bundle", nullptr, nullptr).what, AdminError::What::none); }},
+      {"inspect",
+       [&] {
+         Listed listed;
+         for (std::uint64_t number = 1; number <= 20; ++number)
+           EXPECT_EQ(store.inspect(make_key(number), &listed).what, AdminError::What::none);
+       }},
       {"list",
        [&] {
          AdminError error;
@@ -161,35 +216,24 @@ TEST_F(AdministrationTest, HoldsUpNeitherLookUpsNorForks) {
          EXPECT_EQ(store.trim(rebuild, nullptr).what, AdminError::What::none);
        }},
       {"stats", [&] { EXPECT_EQ(store.stats().entries, 20u); }},
+      {"trim",
+       [&] {
+         TrimOptions smaller;
+         smaller.limit_bytes = 12 << 20;
+         TrimResult result;
+         EXPECT_EQ(store.trim(smaller, &result).what, AdminError::What::none);
+         EXPECT_GT(result.removed, 10u);
+       }},
   };
   for (const auto& [name, call] : calls) {
-    std::atomic<bool> done{false};
-    double longest_fork = 0, longest_get = 0, took = 0;
-    std::thread administration([&, &run = call] {
-      const auto begin = Clock::now();
-      run();
-      took = ms_since(begin);
-      done = true;
-    });
-    do {
-      auto begin = Clock::now();
-      const pid_t child = fork();
-      if (child == 0) _exit(0);
-      longest_fork = std::max(longest_fork, ms_since(begin));
-      wait_child(child);
-      if (std::string(name) != "import" && std::string(name) != "rebuild") {
-        begin = Clock::now();
-        Entry entry;
-        store.get(make_key(2), make_entry(2, 1).text, "", &entry);
-        longest_get = std::max(longest_get, ms_since(begin));
-      }
-    } while (!done);
-    administration.join();
-    std::printf("%-8s %7.1f ms, fork() at most %5.1f ms, a look-up at most %5.1f ms\n", name, took, longest_fork,
-                longest_get);
-    // The figure to meet is 20, where nobody else wants the processors.
-    EXPECT_LT(longest_fork, std::max(60.0, took / 4)) << name;
-    EXPECT_LT(longest_get, std::max(100.0, took / 4)) << name;
+    // The figure to meet is 20 ms. Others on the machine may hold up a fork for as long, but hardly three times.
+    double longest_fork = 0, most = 0;
+    for (int attempt = 0; attempt < 3; ++attempt) {
+      if (attempt != 0) fill();
+      most = measure(name, call, store, &longest_fork);
+      if (HasFailure() || longest_fork <= most) break;
+    }
+    EXPECT_LE(longest_fork, most) << name;
   }
 }
 

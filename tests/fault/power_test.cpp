@@ -3,25 +3,13 @@
 #include <cstdio>
 
 #include "tests/cache/fixture.h"
+#include "tests/fault/launch/launcher.h"
 #include "tests/fault/power_vfs.h"
 
 namespace quern::cache::testing {
 namespace {
 
-class PowerTest : public CacheTest {
- protected:
-  // Puts the files where a store would have them; a fresh folder each time.
-  void restore(const std::map<std::string, std::string>& files) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directory(folder_);
-    std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
-    for (const auto& [name, bytes] : files) {
-      write_file(folder_ + "/" + name, bytes);
-      std::filesystem::permissions(folder_ + "/" + name,
-                                   std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-    }
-  }
-};
+class PowerTest : public CacheTest {};
 
 TEST_F(PowerTest, AtEveryOperation) {
   const std::uint64_t from = seed(1);
@@ -33,6 +21,8 @@ TEST_F(PowerTest, AtEveryOperation) {
   };
   constexpr std::size_t kSizes[] = {3'000, 60'000, 20'000, 130'000, 1'000, 90'000, 40'000, 200'000};
   std::vector<Step> steps;
+  Launcher launcher;
+  std::size_t launched = 0, launched_long_ago = 0;  // operations, once the kernel was stored and two entries after it
   record_power();
   {
     Store store(small);
@@ -40,15 +30,21 @@ TEST_F(PowerTest, AtEveryOperation) {
       ASSERT_TRUE(put(store, number, kSizes[number % 8]));
       steps.push_back({number, noted_power()});
       if (number % 5 == 0) store.reject(make_key(number - 1), "test");
+      if (number == 8) {
+        ASSERT_EQ(launcher.launch(small), 1);
+        launched = noted_power();
+      }
+      if (number == 10) launched_long_ago = noted_power();
     }
   }
   const std::size_t operations = stop_power();
   const std::uint64_t trials = times(1);
-  std::uint64_t states = 0, hits = 0;
+  std::uint64_t states = 0, hits = 0, launches = 0, compiled = 0;
   for (std::size_t count = 1; count <= operations; ++count) {
     for (std::uint64_t trial = 0; trial < trials; ++trial) {
       Random random{from + count * 1'000'003 + trial};
-      restore(after_power_failure(count, random));
+      const std::map<std::string, std::string> left = after_power_failure(count, random);
+      make_folder(left);
       ++states;
       const std::string where = "after " + std::to_string(count) + " operations, trial " + std::to_string(trial) +
                                 ", QUERN_SEED=" + std::to_string(from);
@@ -71,10 +67,20 @@ TEST_F(PowerTest, AtEveryOperation) {
       AdminError error;
       store.verify(&error);
       ASSERT_EQ(error.what, AdminError::What::none) << where << ": " << error.text;
+      if (count % 20 != 0) continue;
+      // The first to come is one who wants a kernel.
+      make_folder(left);
+      const int cost = launcher.launch(small);
+      ASSERT_TRUE(cost == 0 || count < launched || count > launched_long_ago) << where;
+      ASSERT_EQ(launcher.launch(small), 0) << where;
+      ASSERT_FALSE(HasFailure()) << where;
+      launches += 2, compiled += static_cast<std::uint64_t>(cost);
     }
   }
   EXPECT_GT(hits, states);
-  std::printf("%llu states of %zu operations\n", static_cast<unsigned long long>(states), operations);
+  std::printf("%llu states of %zu operations, %llu launches for %llu compilations\n",
+              static_cast<unsigned long long>(states), operations, static_cast<unsigned long long>(launches),
+              static_cast<unsigned long long>(compiled));
 }
 
 }  // namespace

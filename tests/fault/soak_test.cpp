@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/cache/fixture.h"
+#include "tests/fault/launch/launcher.h"
 #include "tests/fault/torture.h"
 
 namespace quern::cache::testing {
@@ -20,7 +21,7 @@ class SoakTest : public CacheTest {
   static std::size_t size_of(std::uint64_t number) { return 200 + number * 7919 % 30'000; }
 
   // Works until it is killed or the time is over; returns what is wrong, 0 for nothing.
-  int work(std::uint64_t seed, std::uint64_t keys, Clock::time_point end) {
+  int work(std::uint64_t seed, std::uint64_t keys, Clock::time_point end, Launcher& launcher) {
     StoreOptions small = options();
     small.notice = nullptr;
     small.limit_bytes = 4 << 20;
@@ -30,7 +31,7 @@ class SoakTest : public CacheTest {
       const std::uint64_t number = random.below(keys);
       const Entry wanted = make_entry(number, size_of(number));
       const Key key = make_key(number);
-      const std::uint64_t what = random.below(20);
+      const std::uint64_t what = random.below(21);
       if (what < 12) {
         Entry got;
         if (store.get(key, wanted.text, "", &got) && !same(got, wanted)) return 1;
@@ -44,7 +45,10 @@ class SoakTest : public CacheTest {
       } else if (what == 18) {
         AdminError error;
         for (const Listed& listed : store.list(&error))
-          if (listed.entry.op != "attention") return 2;
+          if (listed.entry.op != "attention" && listed.entry.op != "merge_state") return 2;
+      } else if (what == 19) {
+        launcher.launch(small);
+        if (HasFailure()) return 4;
       } else {
         const pid_t child = fork();
         if (child == 0) {
@@ -67,10 +71,11 @@ TEST_F(SoakTest, ProcessesThatAreKilledAndFrozen) {
   const auto end = Clock::now() + std::chrono::seconds(times(3));
   Random random{seed(1)};
   std::uint64_t kills = 0, stops = 0;
+  Launcher launcher;
   std::vector<pid_t> running;
   const auto start = [&] {
     const std::uint64_t own = random.next();
-    running.push_back(start_child([&, own] { return work(own, keys, end); }));
+    running.push_back(start_child([&, own] { return work(own, keys, end, launcher); }));
   };
   for (std::uint64_t i = 0; i < processes; ++i) start();
   while (Clock::now() < end) {
@@ -91,6 +96,8 @@ TEST_F(SoakTest, ProcessesThatAreKilledAndFrozen) {
     }
   }
   for (const pid_t child : running) EXPECT_EQ(wait_child(child), 0);
+  launcher.launch(options());
+  EXPECT_EQ(launcher.launch(options()), 0);
   Store store(options());
   AdminError error;
   store.verify(&error);

@@ -33,11 +33,16 @@ class Kind:
         counted: str,
         once: bool = False,
         share: int = 1,
+        parts: int = 0,
     ):
         self.share = share  # runs for each of the goal's others
+        self.parts = parts  # where not 0: runs that together are all there is, made whatever the goal
         self.name, self.goal, self.program, self.tests = name, goal, program, tests
         self.factor, self.counted, self.once = factor, re.compile(counted), once
         self.started = 0
+
+    def unfinished(self) -> bool:
+        return self.started < self.parts or (self.once and self.started == 0)
 
     def command(self, build: Path) -> list[str]:
         return [str(build / "bin" / self.program), f"--gtest_filter={self.tests}"]
@@ -69,6 +74,7 @@ KINDS = [
         r"(\d+) faults",
         True,
     ),
+    Kind("killed at each change", "kills", "quern_fault_tests", "*KillTest*", 1, r"(\d+) kills", parts=1),
     Kind("100 000 entries", "", "quern_fault_tests", "Large*", 100, r"()$", True),
     Kind("frozen, forking", "", "quern_fault_tests", "FrozenTest.*:AdministrationTest.*", 1, r"()$", True),
     Kind("processes killed and stopped", "kills", "quern_fault_tests", "Soak*", 7, r"(\d+) kills"),
@@ -79,6 +85,16 @@ KINDS = [
     Kind("power failures", "faults", "quern_fault_tests", "Power*", 2, r"(\d+) states"),
     Kind("inputs made of good ones", "inputs", "quern_fuzz_tests", "*Replay*", 10, r"(\d+) inputs"),
 ]
+# With --every-bit. A bit takes a millisecond or two.
+EVERY_BIT = Kind(
+    "every bit flipped",
+    "faults",
+    "quern_fault_tests",
+    "FlipTest.AnyBitOfASmallFile:FlipTest.AnyBitOfAHotJournal",
+    5_000,
+    r"(\d+) of \d+ bits",
+    parts=64,
+)
 
 
 class Torture:
@@ -91,7 +107,7 @@ class Torture:
         self.outputs = contextlib.ExitStack()
         self.failures: list[str] = []
         self.start = time.monotonic()
-        self.kinds = list(KINDS)
+        self.kinds = list(KINDS) + [EVERY_BIT] * given.every_bit
         if (self.build / "fuzz/bin/quern_fuzz").exists():
             self.kinds = [kind for kind in self.kinds if kind.program != "quern_fuzz_tests"] + [LibFuzzer()]
 
@@ -106,18 +122,23 @@ class Torture:
                 return kind if not self.running else None
         if any(kind.once for kind, _, _ in self.running.values()):
             return None
+        for kind in self.kinds:
+            if kind.started < kind.parts:
+                return kind
         open_goals = [goal for goal in self.goals if self.done[goal] < self.goals[goal]]
         if not open_goals:
             return None
         under_way = collections.Counter(kind.goal for kind, _, _ in self.running.values())
         goal = min(open_goals, key=lambda goal: (under_way[goal], self.done[goal] / self.goals[goal]))
-        return min((kind for kind in self.kinds if kind.goal == goal and not kind.once),
+        return min((kind for kind in self.kinds if kind.goal == goal and not kind.once and not kind.parts),
                    key=lambda kind: kind.started / kind.share)  # fmt: skip
 
     def launch(self, kind: Kind) -> None:
         seed = self.seed + sum(other.started for other in self.kinds)
         output = self.outputs.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         environment = os.environ | {"QUERN_TORTURE": str(kind.factor), "QUERN_SEED": str(seed)}
+        if kind.parts > 1:
+            environment["QUERN_SLICE"] = f"{kind.started + 1}/{kind.parts}"
         if isinstance(kind, LibFuzzer):
             environment["QUERN_FUZZ_TARGET"] = TARGETS[kind.started % len(TARGETS)]
         process = subprocess.Popen(kind.command(self.build), env=environment, stdout=output, stderr=subprocess.STDOUT,
@@ -157,9 +178,10 @@ class Torture:
                 if kind is None:
                     break
                 self.launch(kind)
-            once = [kind for kind in self.kinds if kind.once and kind.started == 0]
+            unfinished = [kind for kind in self.kinds if kind.unfinished()]
+            unfinished += [kind for kind, _, _ in self.running.values() if kind.parts]
             met = all(self.done[goal] >= self.goals[goal] for goal in self.goals)
-            if (met and not once) or len(self.failures) > 20:
+            if (met and not unfinished) or len(self.failures) > 20:
                 return self.end()
             self.reap()
             time.sleep(0.1)
@@ -172,6 +194,9 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=10_000)
     parser.add_argument("--faults", type=int, default=100_000)
     parser.add_argument("--inputs", type=int, default=10_000_000)
+    parser.add_argument(
+        "--every-bit", action="store_true", help="flip each bit of the small file and of its journal, too: half an hour"
+    )
     parser.add_argument("--seed", type=int, default=int(os.environ.get("QUERN_SEED", time.time())))
     torture = Torture(parser.parse_args())
 

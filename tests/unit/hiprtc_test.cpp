@@ -64,8 +64,7 @@ TEST_F(HiprtcTest, AnErrorNamesTheFileAndLine) {
 }
 
 TEST_F(HiprtcTest, TheSystemsHeadersAreOutOfReach) {
-  std::string source = "#include <stdio.h>\n";
-  source += kGpuKernel;
+  const std::string source = std::string("#include <stdio.h>\n") + kGpuKernel;
   EXPECT_EQ(error_of([&] { compilers.compile(job_for("gfx90a", source.c_str())); }).status(), QUERN_COMPILE);
 }
 
