@@ -19,7 +19,7 @@ from render_cpp import ops_header  # noqa: E402
 from render_csharp import csharp_ops  # noqa: E402
 from render_described import table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
-from render_go import ops_file  # noqa: E402
+from render_go import ops_file, records_file  # noqa: E402
 from render_java import java_ops  # noqa: E402
 from render_rust import ops_module, sys_crate  # noqa: E402
 
@@ -153,6 +153,7 @@ def wanted() -> dict[Path, str]:
         BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
         BINDINGS / "ffi" / "quern.ffi.h": ffi_header(parser.plain, header),
         BINDINGS / "go" / "quern" / "ops.go": ops_file(header, ops),
+        BINDINGS / "go" / "quern" / "records.go": records_file(header),
         BINDINGS / "described" / "ops.inc": table(header, ops),
         BINDINGS / "csharp" / "Ops.cs": csharp_ops(header, ops, {name: size for name, (size, _) in laid_out.items()}),
         BINDINGS / "java" / "quern" / "Ops.java": java_ops(header, ops, laid_out),

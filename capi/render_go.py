@@ -1,10 +1,12 @@
-# What of bindings/go is made of quern.h: each op's arguments as a Go struct, and its calls.
+# What of bindings/go is made of quern.h: each op's arguments as a Go struct, and its calls; what calls that are no ops'
+# fill, and are given.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from header import Header, Struct
+from records import FILLED, READ, Field, records, short
 from render_cpp import camel
 from render_rust import is_count, pointed_to
 
@@ -21,6 +23,8 @@ POINTERS = {
     "c_void_p": "unsafe.Pointer",
 }
 LEFT_OUT = ("size", "reserved", "workspace", "workspace_size")
+# Of a context's options, which say its device as a Device.
+DEVICE = {"device_type": "Device.Type", "device_id": "Device.ID"}
 KEYWORDS = ("type", "range", "func", "map")
 
 
@@ -74,6 +78,96 @@ def ops_file(header: Header, ops: list[str]) -> str:
             "}",
         ]
     return "\n".join([*lines, ""])
+
+
+def records_file(header: Header) -> str:
+    """bindings/go/quern/records.go."""
+    lines = [
+        "// What calls that are no ops' tell, and what they are given: the structs of quern.h, documented there. Made of",
+        "// quern.h by ./dev generate.",
+        "// SPDX-License-Identifier: Apache-2.0",
+        "",
+        "package quern",
+        "",
+        '// #include "callbacks.h"',
+        'import "C"',
+    ]
+    for name, members in records(header, READ):
+        lines += _type_of_fields(name, members)
+        title = _title(name)
+        lines += ["", f"func new{title}(from *C.{name}) {title} {{", f"\treturn {title}{{"]
+        inside = aligned((f"{camel(member.name)}:", f"{_read(member)},") for member in members)
+        lines += [*(f"\t{line}" for line in inside), "\t}", "}"]
+    for name, members in records(header, FILLED):
+        shown = _title(name)
+        lines += _type_of_fields(name, members)
+        lines += ["", f"func (o *{shown}) raw(held *holder) *C.{name} {{"]
+        lines += [f"\tmade := (*C.{name})(held.allocate(C.sizeof_{name}))", f"\tmade.size = C.sizeof_{name}"]
+        for member in members:
+            lines += _put(member)
+        lines += ["\treturn made", "}"]
+    return "\n".join([*lines, ""])
+
+
+def _title(name: str) -> str:
+    """What a struct is called, the constants' names being taken."""
+    return {"quern_context_options": "Options", "quern_fault": "IndexFault"}.get(name) or short(name)
+
+
+def _go_type(member: Field) -> str:
+    if member.kind in SCALARS:
+        return SCALARS[member.kind]
+    if member.kind in ("event", "progress"):
+        told = short(member.type)
+        return f"func({told})" if member.kind == "event" else f"func(done, total uint64, result {told}) (cancel bool)"
+    if member.kind == "part":
+        return f"*{short(member.type)}"
+    named = {"text": "string", "texts": "[]string", "numbers": "[]int64", "bytes": "[]byte", "dtype": "DType"}
+    return {**named, "log": "func(level int32, text string)"}[member.kind]
+
+
+def _type_of_fields(name: str, members: list[Field]) -> list[str]:
+    filled = name == "quern_context_options"
+    shown = [(camel(each.name), _go_type(each)) for each in members if not (filled and each.name in DEVICE)]
+    if filled:
+        shown = [("Device", "Device"), *shown]
+    title = _title(name)
+    return ["", f"// {title} is {name}.", f"type {title} struct {{", *aligned(shown), "}"]
+
+
+def _read(member: Field) -> str:
+    place = f"from.{member.name}"
+    if member.kind == "text":
+        return f"C.GoString({f'&{place}[0]' if member.length else place})"
+    if member.kind == "bytes":
+        return f"bytesOf({place}, from.{member.count})"
+    return f"{SCALARS[member.kind]}({place})"
+
+
+def _put(member: Field) -> list[str]:
+    """Statements that put a field of the Go struct `o` into the C struct `made`."""
+    value, place = f"o.{DEVICE.get(member.name) or camel(member.name)}", f"made.{member.name}"
+    if member.kind in SCALARS:
+        kind = member.kind[2:] if member.kind in ("c_float", "c_double") else f"{member.kind[2:]}_t"
+        return [f"\t{place} = C.{kind}({value})"]
+    if member.kind == "text":
+        lines = [f'\t{place} = held.text("{member.name}", {value})']
+        return lines + ([f"\tmade.{member.length} = C.uint64_t(len({value}))"] if member.length else [])
+    if member.kind in ("texts", "numbers"):
+        held = f'held.texts("{member.name}", {value})' if member.kind == "texts" else f"held.numbers({value})"
+        return [f"\t{place}, made.{member.count} = {held}, C.uint64_t(len({value}))"]
+    if member.kind == "dtype":
+        return [f"\t{place} = {value}.raw()"]
+    if member.kind == "part":
+        set_to = [f"{place} = {value}.raw(held)"]
+    elif member.kind == "progress":
+        told = short(member.type)
+        set_to = [f"{place} = C.{member.type.removesuffix('_result')}_callback(C.quernGo{told})"]
+        set_to += [f"made.{member.user} = progressOf(held, {value})"]
+    else:
+        set_to = [f"{place} = C.quern_{member.kind}_callback(C.quernGo{member.kind.capitalize()})"]
+        set_to += [f"made.{member.user} = held.handle({value})"]
+    return [f"\tif {value} != nil {{", *(f"\t\t{line}" for line in set_to), "\t}"]
 
 
 def _fields(struct: Struct) -> list[tuple[str, str]]:

@@ -1,5 +1,5 @@
-# Builds and runs each language's example of a decode step against a built libquern, on `host`. The examples check their
-# own numbers and their error path; here it is seen that they were run, and told which could not be.
+# Builds and runs each language's examples, a decode step and a serving host, against a built libquern, on `host`. They
+# check their own numbers and error paths; here it is seen that they were run, and told which could not be.
 #   python3 tests/bindings/run.py BUILD [LANGUAGE...]       BUILD: a build folder, with lib/libquern.so
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BINDINGS = ROOT / "bindings"
 EXPECTED = "decode step: 7.0 and 9.0, as they should be"
+SERVED = "serving: a signed bundle served, what it lacks was a miss"
 
 
 class Missing(Exception):
@@ -50,6 +51,12 @@ class Place:
         if run.returncode != 0:
             raise RuntimeError(f"{' '.join(words)}: {run.returncode}\n{run.stdout}{run.stderr}")
         return run.stdout
+
+    def serve(self, *command: object, where: Path = ROOT) -> None:
+        """Runs an example of a serving host."""
+        said = self.run(*command, where=where)
+        if SERVED not in said:
+            raise RuntimeError(f"it did not say '{SERVED}':\n{said}")
 
     def link(self) -> list[str]:
         return ["-I", f"{ROOT / 'capi'}", str(self.library), f"-Wl,-rpath,{self.library.parent}"]
@@ -102,10 +109,11 @@ def rust(place: Place) -> str:
 
 
 def go(place: Place) -> str:
-    program = place.folder / "decode_step_go"
     place.run(tool("go"), "vet", "./...", where=BINDINGS / "go")
-    place.run(tool("go"), "build", "-o", program, "./examples/decode_step", where=BINDINGS / "go")
-    return place.run(program)
+    for name in ("decode_step", "serving"):
+        place.run(tool("go"), "build", "-o", place.folder / f"{name}_go", f"./examples/{name}", where=BINDINGS / "go")
+    place.serve(place.folder / "serving_go")
+    return place.run(place.folder / "decode_step_go")
 
 
 def node(place: Place) -> str:

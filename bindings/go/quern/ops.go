@@ -63,6 +63,9 @@ const (
 	ModelNoRope               = 256
 	ModelKvTokenScales        = 512
 	ModelLayerNorm            = 1024
+	ModelEmbeddingScale       = 2048
+	ModelFp8Queries           = 4096
+	ModelFp8Logits            = 8192
 	WarmListOnly              = 1
 	WarmAllowUnserved         = 2
 	WarmHit                   = 1

@@ -15,6 +15,8 @@ import "C"
 import (
 	"fmt"
 	"runtime"
+	"runtime/cgo"
+	"strings"
 	"unsafe"
 )
 
@@ -54,37 +56,24 @@ const (
 	DeviceROCm = C.kDLROCM
 )
 
-// Options are those of quern_context_options that most programs set.
-type Options struct {
-	Device     Device
-	Flags      uint32 // ContextNoCache and so on
-	MissPolicy int32  // MissCompile, MissCachedOnly, MissBackground
-	Target     string // "sm_90a"; "": the device's own
-	CachePath  string // folder; "": the usual one
-	CacheLimit uint64 // bytes; 0: the usual
-}
-
 // Context is one device, its kernels and its cache. Safe to use from several goroutines.
 type Context struct {
-	handle *C.quern_context
+	handle    *C.quern_context
+	callbacks holder // what the library calls until the context is closed
 }
 
-// Open makes a context. Close it, or leave it to the garbage collector.
-func Open(options Options) (*Context, error) {
-	var given C.quern_context_options
-	given.size = C.uint32_t(unsafe.Sizeof(given))
-	given.flags = C.uint32_t(options.Flags)
-	given.device_type, given.device_id = C.int32_t(options.Device.Type), C.int32_t(options.Device.ID)
-	given.miss_policy = C.int32_t(options.MissPolicy)
-	given.cache_limit = C.uint64_t(options.CacheLimit)
-	for text, place := range map[*string]**C.char{&options.Target: &given.target, &options.CachePath: &given.cache_path} {
-		if *text != "" {
-			*place = C.CString(*text)
-			defer C.free(unsafe.Pointer(*place))
+// Open makes a context. Close it, or leave it to the garbage collector. options.Log and options.Event are called by
+// threads of the library's, too; one that panics ends the program.
+func Open(options Options) (opened *Context, err error) {
+	made := new(Context)
+	defer func() {
+		if err != nil {
+			made.callbacks.free()
 		}
-	}
-	made, failure := new(Context), newError()
-	if err := checked(C.quern_context_create(&given, &made.handle, failure), failure); err != nil {
+	}()
+	defer told(&err)
+	given, failure := options.raw(&made.callbacks), newError()
+	if err := checked(C.quern_context_create(given, &made.handle, failure), failure); err != nil {
 		return nil, err
 	}
 	runtime.SetFinalizer(made, (*Context).Close)
@@ -94,6 +83,7 @@ func Open(options Options) (*Context, error) {
 // Close unloads the kernels. No call may be in flight. A second time it does nothing.
 func (c *Context) Close() {
 	C.quern_context_destroy(c.handle)
+	c.callbacks.free()
 	c.handle = nil
 	runtime.SetFinalizer(c, nil)
 }
@@ -137,16 +127,18 @@ func (c *Context) Workspace(op Op) (uint64, error) {
 }
 
 // call keeps what C reads alive until the call is over.
-func (c *Context) call(op Op, run func(held *holder, failure *C.quern_error) C.int32_t) error {
+func (c *Context) call(op any, run func(held *holder, failure *C.quern_error) C.int32_t) (err error) {
 	if c.handle == nil {
 		return &Error{Status: Invalid, Text: "context: is closed"}
 	}
 	var held holder
 	defer held.free()
+	defer told(&err)
 	failure := newError()
 	status := run(&held, failure)
 	runtime.KeepAlive(op)
 	runtime.KeepAlive(c)
+	held.rethrow()
 	return checked(status, failure)
 }
 
@@ -176,9 +168,24 @@ func (c *Context) Expression(formula string) (*Expression, error) {
 	return made, nil
 }
 
+// refusal is what holder panics with for an argument that C cannot be given; told makes an error of it.
+type refusal struct{ wrong *Error }
+
+func told(err *error) {
+	switch thrown := recover().(type) {
+	case nil:
+	case refusal:
+		*err = thrown.wrong
+	default:
+		panic(thrown)
+	}
+}
+
 // holder has the C structs of one call, which may hold no pointers into Go's memory.
 type holder struct {
-	blocks []unsafe.Pointer
+	blocks  []unsafe.Pointer
+	handles []cgo.Handle
+	calls   []interface{ rethrow() }
 }
 
 func (h *holder) allocate(bytes C.size_t) unsafe.Pointer {
@@ -188,6 +195,56 @@ func (h *holder) allocate(bytes C.size_t) unsafe.Pointer {
 	}
 	h.blocks = append(h.blocks, made)
 	return made
+}
+
+// text is a string in C's memory; nil where it is empty.
+func (h *holder) text(argument, value string) *C.char {
+	if value == "" {
+		return nil
+	}
+	if place := strings.IndexByte(value, 0); place >= 0 {
+		text := fmt.Sprintf("%s: a NUL given at byte %d; allowed is text without one", argument, place)
+		panic(refusal{&Error{Status: Invalid, Text: text}})
+	}
+	made := (*C.char)(h.allocate(C.size_t(len(value) + 1)))
+	copy(unsafe.Slice((*byte)(unsafe.Pointer(made)), len(value)), value)
+	return made
+}
+
+func (h *holder) texts(argument string, list []string) **C.char {
+	if len(list) == 0 {
+		return nil
+	}
+	start := (**C.char)(h.allocate(C.size_t(len(list)) * C.size_t(unsafe.Sizeof(uintptr(0)))))
+	for i, value := range list {
+		unsafe.Slice(start, len(list))[i] = h.text(fmt.Sprintf("%s[%d]", argument, i), value)
+	}
+	return start
+}
+
+func (h *holder) numbers(list []int64) *C.int64_t {
+	if len(list) == 0 {
+		return nil
+	}
+	start := h.allocate(C.size_t(8 * len(list)))
+	copy(unsafe.Slice((*int64)(start), len(list)), list)
+	return (*C.int64_t)(start)
+}
+
+// handle is what C gives back to a callback: a place that names a value of Go's.
+func (h *holder) handle(value any) unsafe.Pointer {
+	made := cgo.NewHandle(value)
+	h.handles = append(h.handles, made)
+	place := h.allocate(C.size_t(unsafe.Sizeof(made)))
+	*(*cgo.Handle)(place) = made
+	return place
+}
+
+// rethrow goes on with the panic of a callback, which could not go through C.
+func (h *holder) rethrow() {
+	for _, call := range h.calls {
+		call.rethrow()
+	}
 }
 
 func (h *holder) tensors(list []*Tensor) **C.DLTensor {
@@ -211,9 +268,13 @@ func (h *holder) floats(list []float32) *C.float {
 }
 
 func (h *holder) free() {
+	for _, handle := range h.handles {
+		handle.Delete()
+	}
 	for _, block := range h.blocks {
 		C.free(block)
 	}
+	h.handles, h.blocks = nil, nil
 }
 
 // Version is the library's, "0.1.0".

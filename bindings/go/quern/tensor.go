@@ -45,6 +45,13 @@ type DType struct {
 	Code, Bits uint8
 }
 
+func (d DType) raw() C.DLDataType {
+	if d == (DType{}) {
+		return C.DLDataType{}
+	}
+	return C.DLDataType{C.uint8_t(d.Code), C.uint8_t(d.Bits), 1}
+}
+
 // DTypeOf is the name of T.
 func DTypeOf[T Element]() DType {
 	var one T
@@ -97,7 +104,7 @@ func Wrap(data unsafe.Pointer, dtype DType, shape, strides []int64, device Devic
 	made.data = data
 	made.device = C.DLDevice{C.int32_t(device.Type), C.int32_t(device.ID)}
 	made.ndim = C.int32_t(dimensions)
-	made.dtype = C.DLDataType{C.uint8_t(dtype.Code), C.uint8_t(dtype.Bits), 1}
+	made.dtype = dtype.raw()
 	made.shape = extents
 	if len(strides) != 0 {
 		copy(places[dimensions:], strides)
