@@ -20,7 +20,7 @@ from render_csharp import csharp_ops  # noqa: E402
 from render_described import table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
 from render_go import ops_file, records_file  # noqa: E402
-from render_java import java_ops  # noqa: E402
+from render_java import java_ops, java_records  # noqa: E402
 from render_rust import ops_module, sys_crate  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
@@ -157,6 +157,7 @@ def wanted() -> dict[Path, str]:
         BINDINGS / "described" / "ops.inc": table(header, ops),
         BINDINGS / "csharp" / "Ops.cs": csharp_ops(header, ops, {name: size for name, (size, _) in laid_out.items()}),
         BINDINGS / "java" / "quern" / "Ops.java": java_ops(header, ops, laid_out),
+        BINDINGS / "java" / "quern" / "Records.java": java_records(header, laid_out),
         BINDINGS / "rust" / "quern-sys" / "src" / "lib.rs": sys_crate(header),
         BINDINGS / "rust" / "quern" / "src" / "ops.rs": ops_module(header, outputs),
     }

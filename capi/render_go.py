@@ -83,8 +83,8 @@ def ops_file(header: Header, ops: list[str]) -> str:
 def records_file(header: Header) -> str:
     """bindings/go/quern/records.go."""
     lines = [
-        "// What calls that are no ops' tell, and what they are given: the structs of quern.h, documented there. Made of",
-        "// quern.h by ./dev generate.",
+        "// What calls that are no ops' tell, and what they are given: the structs of quern.h, documented there. Made",
+        "// of quern.h by ./dev generate.",
         "// SPDX-License-Identifier: Apache-2.0",
         "",
         "package quern",

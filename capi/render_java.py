@@ -1,9 +1,10 @@
 # What of bindings/java is made of quern.h: Ops.java, each op as a class whose methods put its arguments to their
-# places.
+# places; Records.java, what calls that are no ops' tell, as records, and are given, as such classes.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 from header import Header, Struct
+from records import FILLED, READ, Field, lower, records, short
 from render_cpp import camel
 from render_rust import is_count, pointed_to
 
@@ -21,14 +22,18 @@ KINDS = {
     "POINTER(c_float)": ("float[]", "numbers"),
     "POINTER(quern_expression)": ("Expression", "expression"),
 }
-LAID_OUT = ("DLTensor", "quern_error", "quern_context_options")
+LAID_OUT = (
+    "DLTensor",
+    "quern_error",
+    "quern_source",
+    "quern_constant",
+    "quern_kernel_desc",
+    "quern_launch",
+)
+NUMBERS = {
+    kind: (java, f"JAVA_{java.upper()}") for kind, (java, _) in KINDS.items() if java[0].islower() and "[" not in java
+}
 Layout = dict[str, tuple[int, dict[str, int]]]
-
-
-def lower(name: str) -> str:
-    """max_kv_len is maxKvLen."""
-    made = camel(name)
-    return made[0].lower() + made[1:]
 
 
 def java_ops(header: Header, ops: list[str], layout: Layout) -> str:
@@ -100,3 +105,93 @@ def _class(
             "    }",
         ]
     return [*lines, "  }"]
+
+
+def java_records(header: Header, layout: Layout) -> str:
+    """bindings/java/quern/Records.java."""
+    lines = [
+        "// What calls that are no ops' tell, and what they are given: the structs of quern.h, documented there. Made",
+        "// of quern.h by ./dev generate.",
+        "// SPDX-License-Identifier: Apache-2.0",
+        "package quern;",
+        "",
+        "import static java.lang.foreign.ValueLayout.JAVA_DOUBLE;",
+        "import static java.lang.foreign.ValueLayout.JAVA_INT;",
+        "import static java.lang.foreign.ValueLayout.JAVA_LONG;",
+        "",
+        "import java.lang.foreign.MemorySegment;",
+        "import java.util.List;",
+        "import java.util.function.Consumer;",
+        "import quern.Quern.Log;",
+        "import quern.Quern.Progress;",
+        "import quern.Quern.Struct;",
+        "import quern.Quern.Type;",
+        "",
+        "public final class Records {",
+        "  private Records() {}",
+    ]
+    for name, members in records(header, READ):
+        size, offsets = layout[name]
+        shown = [f"{_kind_of(member)} {lower(member.name)}" for member in members]
+        given = [_read(member, offsets) for member in members]
+        lines += ["", f"  /** {name}. */", f"  public record {short(name)}(", *_listed(shown, ") {")]
+        lines += [f"    static final int BYTES = {size};", "", f"    static {short(name)} of(MemorySegment from) {{"]
+        lines += [f"      return new {short(name)}(", *_listed(given, ");", 10), "    }", "  }"]
+    for name, members in records(header, FILLED):
+        size, offsets = layout[name]
+        title = short(name)
+        lines += ["", f"  /** {name}. */", f"  public static final class {title} extends Struct<{title}> {{"]
+        if name == "quern_context_options":
+            lines += [f"    static final int DEVICE_TYPE = {offsets['device_type']};", ""]
+        lines += [f"    public {title}() {{", f"      super({size});", "    }"]
+        for member in members:
+            lines += [
+                "",
+                f"    public {title} {lower(member.name)}({_kind_of(member)} value) {{",
+                f"      return {_put(member, offsets)};",
+                "    }",
+            ]
+        lines.append("  }")
+    return "\n".join([*lines, "}", ""])
+
+
+def _listed(items: list[str], end: str, indent: int = 6) -> list[str]:
+    return [f"{' ' * indent}{item}{',' if place + 1 < len(items) else end}" for place, item in enumerate(items)]
+
+
+def _kind_of(member: Field) -> str:
+    if member.kind in NUMBERS:
+        return NUMBERS[member.kind][0]
+    if member.kind == "progress":
+        return f"Progress<{short(member.type)}>"
+    if member.kind in ("event", "part"):
+        return f"Consumer<{short(member.type)}>" if member.kind == "event" else short(member.type)
+    named = {"text": "String", "texts": "List<String>", "numbers": "long[]", "bytes": "byte[]", "dtype": "Type"}
+    return {**named, "log": "Log"}[member.kind]
+
+
+def _read(member: Field, offsets: dict[str, int]) -> str:
+    place = offsets[member.name]
+    if member.kind == "text":
+        return f"from.getString({place})" if member.length else f"Quern.string(from, {place})"
+    if member.kind == "bytes":
+        return f"Quern.bytes(from, {place}, {offsets[member.count]})"
+    return f"from.get({NUMBERS[member.kind][1]}, {place})"
+
+
+def _put(member: Field, offsets: dict[str, int]) -> str:
+    """The method of Struct that puts a field to its place."""
+    place = offsets[member.name]
+    if member.kind == "text":
+        length = f", {offsets[member.length]}" if member.length else ""
+        return f'text("{lower(member.name)}", {place}{length}, value)'
+    if member.kind == "texts":
+        return f'texts("{lower(member.name)}", {place}, {offsets[member.count]}, value)'
+    if member.kind == "numbers":
+        return f"wides({place}, {offsets[member.count]}, value)"
+    if member.kind == "progress":
+        told = short(member.type)
+        return f"progress({place}, value, {told}.BYTES, {told}::of)"
+    if member.kind in KINDS:
+        return f"{KINDS[member.kind][1]}({place}, value)"
+    return f"{member.kind}({place}, value)"

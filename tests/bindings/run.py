@@ -158,7 +158,9 @@ def java(place: Place) -> str:
         exports = "java.base/java.lang.foreign=ALL-UNNAMED"
         flags = ["--patch-module", f"java.base={foreign}", "--add-exports", exports]
     place.run(compiler, "-Xlint:all", "-Werror", *flags, "-d", classes, *sources)
-    return place.run(runtime, "--enable-native-access=ALL-UNNAMED", "-cp", classes, "DecodeStep")
+    start = [runtime, "--enable-native-access=ALL-UNNAMED", "-cp", classes]
+    place.serve(*start, "Serving")
+    return place.run(*start, "DecodeStep")
 
 
 def csharp(place: Place) -> str:

@@ -1,5 +1,5 @@
-// What calls that are no ops' tell, and what they are given: the structs of quern.h, documented there. Made of
-// quern.h by ./dev generate.
+// What calls that are no ops' tell, and what they are given: the structs of quern.h, documented there. Made
+// of quern.h by ./dev generate.
 // SPDX-License-Identifier: Apache-2.0
 
 package quern
