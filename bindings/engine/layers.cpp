@@ -15,15 +15,16 @@ void Model::run_layer(std::size_t index) {
   const LayerWeights& weights = weights_.layers[index];
   const std::int64_t tokens = size_.tokens;
   if (index == 0) normalise(true, weights.attention_norm, limits_.fp8_weights);
-  auto bias = demo::sized<quern_epilogue>();
-  const View bias_of(weights.qkv_bias, device_, kBf16, {config_.qkv_width()});
-  bias.bias = bias_of;
+  auto bias = demo::sized<quern_epilogue>(), output_bias = bias;
+  const View bias_of(weights.qkv_bias, device_, kBf16, {config_.qkv_width()}),
+      output_bias_of(weights.output_bias, device_, kBf16, {config_.hidden});
+  bias.bias = bias_of, output_bias.bias = output_bias_of;
   multiply(normed_, tokens, config_.hidden, weights.qkv, config_.qkv_width(), bf16(qkv_, tokens, config_.qkv_width()),
            weights.qkv_bias != nullptr ? &bias : nullptr);
   attend(weights, caches_[index], config_.windows.empty() ? 0 : config_.windows[index]);
   if (limits_.fp8_weights) quantise(attended_, tokens, config_.q_width());
   multiply(attended_, tokens, config_.q_width(), weights.output, config_.hidden, bf16(delta_, tokens, config_.hidden),
-           nullptr);
+           weights.output_bias != nullptr ? &output_bias : nullptr);
   add_half(weights.attention_post_norm, weights.mlp_norm, limits_.fp8_weights);
   multiply_gated(weights);
 }

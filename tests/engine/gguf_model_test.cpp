@@ -98,7 +98,7 @@ TEST(GgufCheckpoint, IsTheModelOfItsFolder) {
 
   const engine::Config found = file->config();
   EXPECT_EQ(found.head_dim, 64);
-  EXPECT_TRUE(found.tied && found.add_begin && !found.qk_norm && !found.qkv_bias);
+  EXPECT_TRUE(found.tied && !found.qk_norm && !found.qkv_bias);
   EXPECT_EQ(found.eps, c.eps);
   EXPECT_EQ(found.rope.theta, c.rope.theta);
   EXPECT_EQ(found.ends, c.ends);

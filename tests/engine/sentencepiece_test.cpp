@@ -79,7 +79,7 @@ TEST(SentencePiece, GgufFilesMakeItsTokens) {
   for (const Json& each : all.at("pieces").items()) {
     const Written written(file_of(each).bytes());
     const std::unique_ptr<engine::Checkpoint> checkpoint = engine::open_checkpoint(written.path());
-    EXPECT_TRUE(checkpoint->config().add_begin);
+    EXPECT_EQ(checkpoint->vocabulary().front, Tokens{1});
     const Tokenizer tokenizer(checkpoint->vocabulary());
     const std::vector<std::string> given = texts(each.at("texts"));
     for (std::size_t i = 0; i < given.size(); ++i) {

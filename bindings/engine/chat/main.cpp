@@ -165,32 +165,30 @@ std::size_t whole_characters(const std::string& text) {
 }
 
 // What the model reads for a prompt: the text itself, or the user's turn and the beginning of the answer.
-std::string prompt_of(const Options& options, const Checkpoint& checkpoint, const Tokenizer& tokenizer,
-                      const std::string& text) {
+std::string prompt_of(const Options& options, const Checkpoint& checkpoint, const Vocabulary& vocabulary,
+                      const Tokenizer& tokenizer, const std::string& text) {
   if (!options.chat) return text;
   const std::string source = checkpoint.chat_template();
   if (source.empty()) throw std::runtime_error(options.model + " has no chat template: leave out --chat");
-  const Config config = checkpoint.config();
   Json messages = Json::array();
   if (!options.system.empty()) messages.push_back(Json{{"role", "system"}, {"content", options.system}});
   messages.push_back(Json{{"role", "user"}, {"content", text}});
   return Template(source).render(Json{{"messages", messages},
                                       {"add_generation_prompt", true},
-                                      {"bos_token", tokenizer.special_of(config.begin)},
-                                      {"eos_token", tokenizer.special_of(config.ends.empty() ? -1 : config.ends[0])}});
+                                      {"bos_token", tokenizer.special_of(vocabulary.begin)},
+                                      {"eos_token", tokenizer.special_of(vocabulary.end)}});
 }
 
 void chat(const Options& options) {
   const std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(options.model);
-  const Tokenizer tokenizer(checkpoint->vocabulary());
+  const Vocabulary vocabulary = checkpoint->vocabulary();
+  const Tokenizer tokenizer(vocabulary);
   const Config config = checkpoint->config();
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::string& text : options.prompts) {
-    std::vector<std::int32_t>& tokens =
-        prompts.emplace_back(tokenizer.encode(prompt_of(options, *checkpoint, tokenizer, text)));
-    // A template may have put it there already.
-    const auto begin = static_cast<std::int32_t>(config.begin);
-    if (config.add_begin && (tokens.empty() || tokens[0] != begin)) tokens.insert(tokens.begin(), begin);
+    std::vector<std::int32_t> tokens = tokenizer.encode(prompt_of(options, *checkpoint, vocabulary, tokenizer, text));
+    // A chat's prompt ends where the answer begins; its template may have put there what it begins with.
+    prompts.push_back(options.chat ? tokenizer.begun(std::move(tokens)) : tokenizer.framed(std::move(tokens)));
   }
   const Devices devices = open_devices(options);
   const quern_device_info& device = devices.first();

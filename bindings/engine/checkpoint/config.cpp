@@ -23,13 +23,30 @@ bool boolean(const Json& config, const char* name, bool otherwise) {
   return found == nullptr || found->is_null() ? otherwise : found->boolean();
 }
 
+// How much of a head turns, the first dimensions of it.
+void read_turning(const Json& json, const Json* scaling, Config* config) {
+  const char* const name = "partial_rotary_factor";
+  double factor = number(json, name, 1.0);
+  if (scaling != nullptr) factor = number(*scaling, name, factor);
+  const bool in_range = factor > 0.0 && factor <= 1.0;
+  const auto turning = static_cast<std::int64_t>(in_range ? factor * static_cast<double>(config->head_dim) : 0.0);
+  if (turning < 2 || turning % 2 != 0)
+    throw JsonError(std::string(name) + " is " + Json(factor).dump() +
+                    "; allowed: above 0 to 1, so that an even number of a head's " + std::to_string(config->head_dim) +
+                    " dimensions turn");
+  if (turning != config->head_dim) config->rope.rotary_dim = static_cast<std::int32_t>(turning);
+}
+
 // Of newer checkpoints everything is in rope_parameters, of older ones theta stands beside rope_scaling.
-void read_rope(const Json& config, quern_rope_options* rope) {
+void read_rope(const Json& json, Config* config) {
+  quern_rope_options* rope = &config->rope;
   rope->size = sizeof *rope;
-  rope->theta = number(config, "rope_theta", 10000.0);
-  const Json* scaling = config.find("rope_parameters");
-  if (scaling == nullptr || scaling->is_null()) scaling = config.find("rope_scaling");
-  if (scaling == nullptr || scaling->is_null()) return;
+  rope->theta = number(json, "rope_theta", 10000.0);
+  const Json* scaling = json.find("rope_parameters");
+  if (scaling == nullptr || scaling->is_null()) scaling = json.find("rope_scaling");
+  if (scaling != nullptr && scaling->is_null()) scaling = nullptr;
+  read_turning(json, scaling, config);
+  if (scaling == nullptr) return;
   rope->theta = number(*scaling, "rope_theta", rope->theta);
   const Json* type = scaling->find("rope_type");
   if (type == nullptr) type = scaling->find("type");
@@ -86,11 +103,28 @@ void read_windows(const Json& json, Config* config) {
 
 }  // namespace
 
+void read_ends(const Json& json, Config* config) {
+  const Json* end = json.find("eos_token_id");
+  if (end != nullptr && !end->is_null()) {
+    config->ends.clear();
+    if (end->is_array()) {
+      for (const Json& each : end->items()) config->ends.push_back(static_cast<std::int64_t>(each.whole()));
+    } else {
+      config->ends.push_back(static_cast<std::int64_t>(end->whole()));
+    }
+  }
+  check_config(*config);
+}
+
 Config config_of_json(const Json& json) {
   Config config;
   config.type = json.at("model_type").string();
   config.qk_norm = config.type == "qwen3";
-  config.qkv_bias = config.type == "qwen2" || boolean(json, "attention_bias", false);
+  // A Mistral has none, whatever it says; a Qwen-2 has those of q, k and v without saying it.
+  const bool biased = config.type != "mistral" && config.type != "qwen2" && boolean(json, "attention_bias", false);
+  config.qkv_bias = config.type == "qwen2" || biased;
+  config.output_bias = biased;
+  if (boolean(json, "mlp_bias", false)) throw JsonError("mlp_bias is true; allowed: false");
   const bool gemma = config.type == "gemma2";
   if (config.type != "llama" && config.type != "mistral" && !config.qk_norm && config.type != "qwen2" && !gemma)
     throw JsonError("model_type is " + config.type + "; allowed: llama, mistral, qwen2, qwen3, gemma2");
@@ -110,14 +144,8 @@ Config config_of_json(const Json& json) {
   config.tied = boolean(json, "tie_word_embeddings", gemma);
   if (gemma) read_gemma(json, &config);
   config.begin = whole(json, "bos_token_id", -1);
-  read_rope(json, &config.rope);
-  const Json* end = json.find("eos_token_id");
-  if (end != nullptr && end->is_array()) {
-    for (const Json& each : end->items()) config.ends.push_back(static_cast<std::int64_t>(each.whole()));
-  } else if (end != nullptr && !end->is_null()) {
-    config.ends.push_back(static_cast<std::int64_t>(end->whole()));
-  }
-  check_config(config);
+  read_ends(json, &config);
+  read_rope(json, &config);
   read_windows(json, &config);
   return config;
 }

@@ -50,21 +50,29 @@ class Folder final : public Checkpoint {
 
   Config config() const override {
     Config config = of_json(folder_ + "/config.json", config_of_json);
-    // A tokenizer_config.json says whether the first token is put in front; without one it is.
-    const std::string path = folder_ + "/tokenizer_config.json";
-    config.add_begin = config.begin >= 0;
-    if (std::filesystem::exists(path)) {
-      config.add_begin = config.begin >= 0 && of_json(path, [](const Json& json) {
-                           const Json* add = json.find("add_bos_token");
-                           return add != nullptr && !add->is_null() && add->boolean();
-                         });
-    }
+    // What a model's answers end with: a chat's turns end with other tokens than texts do, and only this file has them.
+    const std::string path = folder_ + "/generation_config.json";
+    if (std::filesystem::exists(path)) of_json(path, [&](const Json& json) { read_ends(json, &config); });
     return config;
   }
 
   Vocabulary vocabulary() const override {
-    Vocabulary vocabulary = of_json(folder_ + "/tokenizer.json", vocabulary_of_json);
-    vocabulary.source = folder_ + "/tokenizer.json";
+    const std::string path = folder_ + "/tokenizer.json", beside = folder_ + "/tokenizer_config.json";
+    const Config config = this->config();
+    bool has_processor = false;
+    Vocabulary vocabulary = of_json(path, [&](const Json& json) {
+      const Json* processor = json.find("post_processor");
+      has_processor = processor != nullptr && !processor->is_null();
+      return vocabulary_of_json(json);
+    });
+    vocabulary.source = path;
+    vocabulary.begin = static_cast<std::int32_t>(config.begin);
+    if (!config.ends.empty()) vocabulary.end = static_cast<std::int32_t>(config.ends[0]);
+    if (std::filesystem::exists(beside)) {
+      of_json(beside, [&](const Json& json) { read_tokenizer_config(json, &vocabulary); });
+    } else if (!has_processor && vocabulary.begin >= 0) {
+      vocabulary.front = {vocabulary.begin};  // nothing says whether it is put there
+    }
     return vocabulary;
   }
 
@@ -74,7 +82,16 @@ class Folder final : public Checkpoint {
     if (!std::filesystem::exists(path)) return "";
     return of_json(path, [](const Json& json) {
       const Json* found = json.find("chat_template");
-      return found == nullptr || found->is_null() ? std::string() : found->string();
+      if (found == nullptr || found->is_null()) return std::string();
+      if (!found->is_array()) return found->string();
+      // Several by their names: one for tools, one for documents.
+      std::string names;
+      for (const Json& each : found->items()) {
+        const std::string& name = each.at("name").string();
+        if (name == "default") return each.at("template").string();
+        names += (names.empty() ? "" : ", ") + name;
+      }
+      throw JsonError("chat_template has none that is called default, but " + (names.empty() ? "no others" : names));
     });
   }
 

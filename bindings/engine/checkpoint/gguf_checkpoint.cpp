@@ -123,6 +123,7 @@ class GgufCheckpoint final : public Checkpoint {
   Vocabulary read_vocabulary() const;
   void read_types(Vocabulary* vocabulary) const;
   void read_pieces(Vocabulary* vocabulary) const;
+  void read_ends(const std::string& model, const std::string& kind, Vocabulary* vocabulary) const;
   std::vector<std::uint16_t> unweave(const std::vector<std::uint16_t>& values, std::int64_t rows) const;
 
   Gguf file_;
@@ -156,6 +157,7 @@ Config GgufCheckpoint::read_config() {
   config.tied = file_.tensor("output.weight") == nullptr;
   config.qk_norm = config.type == "qwen3";
   config.qkv_bias = file_.tensor("blk.0.attn_q.bias") != nullptr;
+  config.output_bias = file_.tensor("blk.0.attn_output.bias") != nullptr;
   if (gemma) {  // the norms' weights are stored with their 1
     config.post_norms = true;
     config.activation = QUERN_ACTIVATION_GELU_TANH;
@@ -173,10 +175,6 @@ Config GgufCheckpoint::read_config() {
     if (end >= 0 && std::find(config.ends.begin(), config.ends.end(), end) == config.ends.end())
       config.ends.push_back(end);
   }
-  const Json *add = file_.find("tokenizer.ggml.add_bos_token"), *pre = file_.find("tokenizer.ggml.pre");
-  config.add_begin = config.begin >= 0 && (add != nullptr ? add->boolean()
-                                                          : file_.at("tokenizer.ggml.model").string() == "llama" ||
-                                                                (pre != nullptr && pre->string() == "llama-bpe"));
   check_config(config);
   for (std::int64_t i = 0; gemma && i < config.layers; ++i) config.windows.push_back(i % 2 == 0 ? window : 0);
   return config;
@@ -217,17 +215,19 @@ Vocabulary GgufCheckpoint::read_vocabulary() const {
   if (model != "gpt2" && model != "llama")
     throw JsonError(name("model") + " is " + model + "; allowed: gpt2 (byte-level BPE), llama (SentencePiece)");
   for (const Json& entry : file_.at(name("tokens")).items()) vocabulary.entries.push_back(entry.string());
+  const Json* pre = file_.find(name("pre"));
+  const std::string kind = pre == nullptr ? "default" : pre->string();
+  read_ends(model, kind, &vocabulary);
   if (model == "llama") {
     read_pieces(&vocabulary);
     return vocabulary;
   }
-  const Json* pre = file_.find(name("pre"));
-  const std::string kind = pre == nullptr ? "default" : pre->string();
   if (kind == "llama-bpe" || kind == "llama3") {
     vocabulary.patterns = {kLlama3Words};
     vocabulary.whole_pieces = true;
   } else if (kind == "qwen2") {
     vocabulary.patterns = {kQwen2Words};
+    vocabulary.nfc = true;
   } else if (kind == "smollm") {
     vocabulary.patterns = {kDigit, kWords};
   } else if (kind == "gpt-2" || kind == "default") {
@@ -244,6 +244,16 @@ Vocabulary GgufCheckpoint::read_vocabulary() const {
   }
   read_types(&vocabulary);
   return vocabulary;
+}
+
+// The tokens that begin and end texts, and whether they are put there; where a file does not say it, by its tokenizer.
+void GgufCheckpoint::read_ends(const std::string& model, const std::string& kind, Vocabulary* vocabulary) const {
+  vocabulary->begin = static_cast<std::int32_t>(token("bos_token_id"));
+  vocabulary->end = static_cast<std::int32_t>(token("eos_token_id"));
+  const Json *front = file_.find("tokenizer.ggml.add_bos_token"), *behind = file_.find("tokenizer.ggml.add_eos_token");
+  const bool begins = front != nullptr ? front->boolean() : model == "llama" || kind == "llama-bpe";
+  if (begins && vocabulary->begin >= 0) vocabulary->front = {vocabulary->begin};
+  if (behind != nullptr && behind->boolean() && vocabulary->end >= 0) vocabulary->behind = {vocabulary->end};
 }
 
 // Tokens that are found in a text before anything else is, by their types.

@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "bindings/engine/text/normal_form.h"
+
 namespace quern::engine {
 namespace {
 
@@ -120,8 +122,11 @@ Tokenizer::Tokenizer(const Vocabulary& vocabulary)
       whole_pieces_(vocabulary.whole_pieces),
       drops_prefix_(vocabulary.drops_prefix),
       fuse_unknown_(vocabulary.fuse_unknown),
+      nfc_(vocabulary.nfc),
       prefix_(vocabulary.prefix),
-      unknown_(vocabulary.unknown) {
+      unknown_(vocabulary.unknown),
+      front_(vocabulary.front),
+      behind_(vocabulary.behind) {
   const auto fail = [&](const std::string& what) { throw std::runtime_error(vocabulary.source + ": " + what); };
   const std::map<std::string, unsigned char> bytes = characters_of_bytes();
   byte_tokens_.fill(-1);
@@ -246,7 +251,8 @@ void Tokenizer::encode_piece(std::string_view piece, std::vector<std::int32_t>* 
 
 // `first`: it begins the text.
 void Tokenizer::encode_plain(std::string_view text, bool first, std::vector<std::int32_t>* tokens) const {
-  std::string spaced;
+  std::string spaced, normal;
+  if (nfc_) text = normal = normal_form_c(text);
   if (by_characters_) {
     using Prefix = Vocabulary::Prefix;
     spaced = replaced(text, " ", kSpace);
@@ -287,6 +293,18 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
     plain = i += longest->first.size();
   }
   if (plain < text.size()) encode_plain(text.substr(plain), plain == 0, &tokens);
+  return tokens;
+}
+
+std::vector<std::int32_t> Tokenizer::begun(std::vector<std::int32_t> tokens) const {
+  const bool there = tokens.size() >= front_.size() && std::equal(front_.begin(), front_.end(), tokens.begin());
+  if (!there) tokens.insert(tokens.begin(), front_.begin(), front_.end());
+  return tokens;
+}
+
+std::vector<std::int32_t> Tokenizer::framed(std::vector<std::int32_t> tokens) const {
+  tokens = begun(std::move(tokens));
+  tokens.insert(tokens.end(), behind_.begin(), behind_.end());
   return tokens;
 }
 

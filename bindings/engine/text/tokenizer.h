@@ -29,6 +29,10 @@ class Tokenizer {
 
   // Special tokens in the text, such as "<|begin|>", become themselves.
   std::vector<std::int32_t> encode(std::string_view text) const;
+  // With what a text of its own has in front and behind; not twice where those in front are there already.
+  std::vector<std::int32_t> framed(std::vector<std::int32_t> tokens) const;
+  // With those in front alone: what is begun goes on.
+  std::vector<std::int32_t> begun(std::vector<std::int32_t> tokens) const;
   // The bytes of a token; nothing for a special one. A character may be the bytes of several tokens.
   std::string bytes_of(std::int32_t token) const;
   std::string decode(const std::vector<std::int32_t>& tokens) const;
@@ -50,9 +54,10 @@ class Tokenizer {
   std::array<std::int32_t, 256> byte_tokens_{};  // -1: none
   Merges merges_;
   std::unordered_map<std::string, std::int32_t> entries_;  // by bytes
-  bool by_characters_, whole_pieces_, drops_prefix_, fuse_unknown_;
+  bool by_characters_, whole_pieces_, drops_prefix_, fuse_unknown_, nfc_;
   Vocabulary::Prefix prefix_;
   std::int32_t unknown_;
+  std::vector<std::int32_t> front_, behind_;
   std::vector<std::string> texts_;  // of each token, in bytes
   std::map<std::string, std::int32_t, std::less<>> specials_;
   std::array<bool, 256> begins_special_{};  // a byte may

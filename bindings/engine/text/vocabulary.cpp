@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/engine/text/vocabulary.h"
 
+#include <algorithm>
+
 #include "bindings/json/json.h"
 
 namespace quern::engine {
@@ -120,6 +122,52 @@ void read_spaces(const Json& json, Vocabulary* vocabulary) {
   });
 }
 
+// Before a text is cut, byte-level: nothing, or Unicode's normal form C.
+void read_normalizer(const Json& json, Vocabulary* vocabulary) {
+  each_step(json.find("normalizer"), "normalizers", [&](const Json&, const std::string& type) {
+    expect(type == "NFC", "normalizer is " + type + "; allowed without byte_fallback: null, NFC");
+    vocabulary->nfc = true;
+  });
+}
+
+// The tokens of a template's piece of this name: {"id": "<s>", "ids": [1], ...}.
+std::vector<std::int32_t> tokens_of_piece(const Json& processor, const std::string& name) {
+  const Json* found = processor.at("special_tokens").find(name);
+  expect(found != nullptr, "post_processor's template has " + name + ", which is not among its special_tokens");
+  std::vector<std::int32_t> tokens;
+  for (const Json& id : found->at("ids").items()) tokens.push_back(token_of(id));
+  return tokens;
+}
+
+// What a text of its own has around it. Processors of a sequence follow each other, each around what is there.
+void read_around(const Json& json, Vocabulary* vocabulary) {
+  each_step(json.find("post_processor"), "processors", [&](const Json& step, const std::string& type) {
+    std::vector<std::int32_t> front, behind;
+    if (type == "TemplateProcessing") {
+      int sequences = 0;
+      for (const Json& piece : step.at("single").items()) {
+        if (piece.find("Sequence") != nullptr) {
+          ++sequences;
+          continue;
+        }
+        std::vector<std::int32_t>& side = sequences > 0 ? behind : front;
+        const std::vector<std::int32_t> tokens = tokens_of_piece(step, piece.at("SpecialToken").at("id").string());
+        side.insert(side.end(), tokens.begin(), tokens.end());
+      }
+      expect(sequences == 1, "post_processor's template of a single text has the text " + std::to_string(sequences) +
+                                 " times; allowed: once");
+    } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+      front = {token_of(step.at("cls").items().at(1))}, behind = {token_of(step.at("sep").items().at(1))};
+    } else {
+      expect(type == "ByteLevel", "post_processor is " + type +
+                                      "; allowed: Sequence, TemplateProcessing, ByteLevel, BertProcessing, "
+                                      "RobertaProcessing");
+    }
+    vocabulary->front.insert(vocabulary->front.begin(), front.begin(), front.end());
+    vocabulary->behind.insert(vocabulary->behind.end(), behind.begin(), behind.end());
+  });
+}
+
 }  // namespace
 
 Vocabulary vocabulary_of_json(const Json& json) {
@@ -130,15 +178,45 @@ Vocabulary vocabulary_of_json(const Json& json) {
     vocabulary.specials.push_back(
         {added.at("content").string(), token_of(added.at("id")), special != nullptr && !special->boolean()});
   }
+  read_around(json, &vocabulary);
   if (vocabulary.by_characters) {
     read_spaces(json, &vocabulary);
     return vocabulary;
   }
-  if (const Json* normalizer = json.find("normalizer"); normalizer != nullptr && !normalizer->is_null())
-    throw JsonError("there is a normalizer; allowed: null");
+  read_normalizer(json, &vocabulary);
   const Json* splits = json.find("pre_tokenizer");
   if (splits != nullptr && !splits->is_null()) read_splits(*splits, &vocabulary.patterns);
   return vocabulary;
+}
+
+void read_tokenizer_config(const Json& json, Vocabulary* vocabulary) {
+  // A token is its text, or an object with it.
+  const auto read_token = [&](const char* name, std::int32_t* token) {
+    const Json* found = json.find(name);
+    if (found != nullptr && found->is_object()) found = &found->at("content");
+    if (found == nullptr || found->is_null()) return;
+    const auto& specials = vocabulary->specials;
+    const auto special = std::find_if(specials.begin(), specials.end(),
+                                      [&](const Vocabulary::Special& each) { return each.text == found->string(); });
+    expect(special != specials.end(),
+           std::string(name) + " is " + found->string() + ", which is not among tokenizer.json's added_tokens");
+    *token = special->token;
+  };
+  read_token("bos_token", &vocabulary->begin);
+  read_token("eos_token", &vocabulary->end);
+  const auto rule = [&](const char* name, std::int32_t token, std::vector<std::int32_t>* side) {
+    const Json* found = json.find(name);
+    if (found == nullptr || found->is_null()) return;
+    const bool there = std::find(side->begin(), side->end(), token) != side->end();
+    if (!found->boolean()) {
+      std::erase(*side, token);
+    } else if (!there) {
+      expect(token >= 0, std::string(name) + " is true, but there is no such token");
+      side->push_back(token);
+    }
+  };
+  rule("add_bos_token", vocabulary->begin, &vocabulary->front);
+  rule("add_eos_token", vocabulary->end, &vocabulary->behind);
 }
 
 }  // namespace quern::engine

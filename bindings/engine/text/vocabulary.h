@@ -26,7 +26,10 @@ struct Vocabulary {
     std::int32_t token;
     bool shown;  // its text is part of what a model says
   };
-  std::vector<Special> specials;  // found in a text before anything else is
+  std::vector<Special> specials;            // found in a text before anything else is
+  std::int32_t begin = -1, end = -1;        // what templates call bos_token and eos_token; -1: none
+  std::vector<std::int32_t> front, behind;  // what a text of its own has in front of it and behind it
+  bool nfc = false;                         // a text is brought into Unicode's normal form C before it is cut
   // Regular expressions that cut a text into pieces, one after the other; merges stay within a piece.
   std::vector<std::string> patterns;
   bool whole_pieces = false;  // a piece that is an entry is not put together from smaller ones
@@ -49,5 +52,8 @@ inline constexpr const char* kWords = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N
 
 // Of a tokenizer.json. Throws JsonError naming what in it is not known here.
 Vocabulary vocabulary_of_json(const Json& json);
+// What a tokenizer_config.json says besides: which tokens begin and end texts, and whether they are put there whatever
+// the tokenizer.json says.
+void read_tokenizer_config(const Json& json, Vocabulary* vocabulary);
 
 }  // namespace quern::engine

@@ -27,7 +27,7 @@ class Loader {
     if (cut == Cut::columns) columns /= shard_.size;
     return placer_.matrix(all, static_cast<std::int64_t>(all.size()) / columns, columns);
   }
-  bool has(const std::string& name) const { return checkpoint_.has(name); }
+  bool is_first() const { return shard_.rank == 0; }
 
  private:
   // One below the other. `columns` 0: vectors.
@@ -77,6 +77,8 @@ LayerWeights load_layer(Loader& loader, const Config& c, const std::string& pref
     layer.k_norm = loader.load({{attention + "k_norm.weight", c.head_dim}}, 0);
   }
   layer.output = loader.load_matrix({{attention + "o_proj.weight", c.hidden}}, c.q_width(), Loader::Cut::columns);
+  // What the devices give is summed: one of them adds the bias.
+  if (c.output_bias && loader.is_first()) layer.output_bias = loader.load({{attention + "o_proj.bias", c.hidden}}, 0);
   const auto norm = [&](const char* name) { return loader.load({{prefix + name + ".weight", c.hidden}}, 0); };
   layer.mlp_norm = norm(c.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm");
   if (c.post_norms) {

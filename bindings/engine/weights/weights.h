@@ -28,6 +28,7 @@ struct LayerWeights {
   void* q_norm = nullptr;          // [head_dim], or none
   void* k_norm = nullptr;
   Matrix output;                        // [hidden, q_width]
+  void* output_bias = nullptr;          // [hidden], or none: of several devices the first has it
   void* attention_post_norm = nullptr;  // [hidden], or none: of what attention gives
   void* mlp_norm = nullptr;             // [hidden]
   Matrix gate_up;                       // [2 intermediate, hidden]

@@ -1,5 +1,7 @@
-// What a Gemma-2 does otherwise than a Llama, against the same maths in double: caps, windows, norms behind each half
-// of a layer, 1 + weight, the embedding's scale, gelu. Of each it is shown that the logits would be others without it.
+// What families of models do otherwise than a plain Llama, against the same maths in double: Gemma-2's caps, windows,
+// norms behind each half of a layer, 1 + weight, embedding's scale and gelu; Qwen-2's biases, Qwen-3's norms of q and
+// k, Mistral's windows; heads that turn in part, and biases of a Llama. Of each it is shown that the logits would be
+// others without it.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
@@ -21,41 +23,61 @@ namespace {
 using engine::Config;
 using Numbers = std::vector<double>;
 
-constexpr const char* kConfig = R"({
-  "model_type": "gemma2", "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-  "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 256, "vocab_size": 96,
-  "max_position_embeddings": 64, "rms_norm_eps": 1e-6, "hidden_activation": "gelu_pytorch_tanh",
-  "query_pre_attn_scalar": 24, "sliding_window": 5, "attn_logit_softcapping": 2.5, "final_logit_softcapping": 6.0,
-  "bos_token_id": 2, "eos_token_id": 1, "rope_theta": 10000.0})";
+// What all of them have, and what is a family's own.
+constexpr const char* kSizes = R"("hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+  "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 256, "vocab_size": 96, "max_position_embeddings": 64,
+  "rms_norm_eps": 1e-6, "bos_token_id": 2, "eos_token_id": 1, "rope_theta": 10000.0)";
+constexpr const char* kGemma = R"("model_type": "gemma2", "hidden_activation": "gelu_pytorch_tanh",
+  "query_pre_attn_scalar": 24, "sliding_window": 5, "attn_logit_softcapping": 2.5, "final_logit_softcapping": 6.0)";
+
+std::string config_text(const std::string& own) { return "{" + own + ", " + kSizes + "}"; }
 
 // Random weights under the names that transformers gives them.
 class Made final : public engine::Checkpoint {
  public:
-  explicit Made(unsigned seed) : config_(engine::config_of_json(Json::parse(kConfig))) {
+  Made(const std::string& own, unsigned seed) : config_(engine::config_of_json(Json::parse(config_text(own)))) {
     std::mt19937 random(seed);
     const auto add = [&](const std::string& name, std::vector<std::int64_t> shape, float most) {
       std::uniform_real_distribution<float> number(-most, most);
       std::int64_t count = 1;
       for (const std::int64_t extent : shape) count *= extent;
-      std::vector<std::uint16_t>& values = tensors_[name + ".weight"];
+      std::vector<std::uint16_t>& values = tensors_[name];
       for (std::int64_t i = 0; i < count; ++i) values.push_back(engine::bf16_of(number(random)));
     };
     const Config& c = config_;
-    add("model.embed_tokens", {c.vocabulary, c.hidden}, 0.3f);
+    // Around 0 where 1 is added, else around 1, and wide enough that one is not another.
+    const auto add_norm = [&](const std::string& name, std::int64_t size) {
+      add(name, {size}, 0.8f);
+      if (c.norm_plus_one) return;
+      for (std::uint16_t& bits : tensors_[name]) {
+        const float offset = std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+        bits = engine::bf16_of(1.0f + offset);
+      }
+    };
+    add("model.embed_tokens.weight", {c.vocabulary, c.hidden}, c.embedding_scale == 1.0f ? 3.0f : 0.3f);
+    if (!c.tied) add("lm_head.weight", {c.vocabulary, c.hidden}, 0.3f);
     for (std::int64_t i = 0; i < c.layers; ++i) {
-      const std::string layer = "model.layers." + std::to_string(i) + ".";
-      for (const char* name :
-           {"input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm"})
-        add(layer + name, {c.hidden}, 0.8f);
-      add(layer + "self_attn.q_proj", {c.q_width(), c.hidden}, 0.2f);
-      add(layer + "self_attn.k_proj", {c.kv_width(), c.hidden}, 0.2f);
-      add(layer + "self_attn.v_proj", {c.kv_width(), c.hidden}, 0.2f);
-      add(layer + "self_attn.o_proj", {c.hidden, c.q_width()}, 0.2f);
-      add(layer + "mlp.gate_proj", {c.intermediate, c.hidden}, 0.2f);
-      add(layer + "mlp.up_proj", {c.intermediate, c.hidden}, 0.2f);
-      add(layer + "mlp.down_proj", {c.hidden, c.intermediate}, 0.2f);
+      const std::string layer = "model.layers." + std::to_string(i) + ".", attention = layer + "self_attn.";
+      for (const char* name : {"input_layernorm", "post_attention_layernorm"})
+        add_norm(layer + name + ".weight", c.hidden);
+      for (const char* name : {"pre_feedforward_layernorm", "post_feedforward_layernorm"}) {
+        if (c.post_norms) add_norm(layer + name + ".weight", c.hidden);
+      }
+      for (const char* name : {"q_norm", "k_norm"}) {
+        if (c.qk_norm) add_norm(attention + name + ".weight", c.head_dim);
+      }
+      for (const auto& [name, rows] :
+           {std::pair{"q_proj", c.q_width()}, {"k_proj", c.kv_width()}, {"v_proj", c.kv_width()}}) {
+        add(attention + name + ".weight", {rows, c.hidden}, 0.2f);
+        if (c.qkv_bias) add(attention + name + ".bias", {rows}, 2.0f);
+      }
+      add(attention + "o_proj.weight", {c.hidden, c.q_width()}, 0.2f);
+      if (c.output_bias) add(attention + "o_proj.bias", {c.hidden}, 2.0f);
+      add(layer + "mlp.gate_proj.weight", {c.intermediate, c.hidden}, 0.2f);
+      add(layer + "mlp.up_proj.weight", {c.intermediate, c.hidden}, 0.2f);
+      add(layer + "mlp.down_proj.weight", {c.hidden, c.intermediate}, 0.2f);
     }
-    add("model.norm", {c.hidden}, 0.8f);
+    add_norm("model.norm.weight", c.hidden);
   }
   Config config() const override { return config_; }
   engine::Vocabulary vocabulary() const override { return {}; }
@@ -84,15 +106,15 @@ class Reference {
       for (double& number : numbers) number *= static_cast<double>(c_.embedding_scale);
     }
     for (std::int64_t i = 0; i < c_.layers; ++i) run_layer(static_cast<std::size_t>(i), x);
-    Numbers result = product(table, norm(x.back(), "model.norm"));
+    Numbers result = product(c_.tied ? table : weights("lm_head"), norm(x.back(), "model.norm"));
     for (double& logit : result) logit = capped(logit, c_.logit_cap);
     return result;
   }
 
  private:
-  Numbers weights(const std::string& name) const {
+  Numbers weights(const std::string& name, const char* kind = ".weight") const {
     Numbers values;
-    for (const std::uint16_t bits : made_.bf16(name + ".weight", {}))
+    for (const std::uint16_t bits : made_.bf16(name + kind, {}))
       values.push_back(static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16)));
     return values;
   }
@@ -107,8 +129,8 @@ class Reference {
     }
     return result;
   }
-  Numbers norm(Numbers x, const std::string& name) const {
-    const Numbers by = weights(name);
+  Numbers norm(Numbers x, const std::string& name) const { return norm(std::move(x), weights(name)); }
+  Numbers norm(Numbers x, const Numbers& by) const {
     double sum = 0.0;
     for (const double number : x) sum += number * number;
     const double root = std::sqrt(sum / static_cast<double>(x.size()) + static_cast<double>(c_.eps));
@@ -117,15 +139,27 @@ class Reference {
   }
   void turn(Numbers& heads, std::size_t position) const {
     const auto dim = static_cast<std::size_t>(c_.head_dim);
+    const std::size_t turning = c_.rope.rotary_dim != 0 ? static_cast<std::size_t>(c_.rope.rotary_dim) : dim;
     for (std::size_t head = 0; head < heads.size(); head += dim) {
-      for (std::size_t i = 0; i < dim / 2; ++i) {
+      for (std::size_t i = 0; i < turning / 2; ++i) {
         const double angle = static_cast<double>(position) *
-                             std::pow(c_.rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
-        const double a = heads[head + i], b = heads[head + i + dim / 2];
+                             std::pow(c_.rope.theta, -2.0 * static_cast<double>(i) / static_cast<double>(turning));
+        const double a = heads[head + i], b = heads[head + i + turning / 2];
         heads[head + i] = a * std::cos(angle) - b * std::sin(angle);
-        heads[head + i + dim / 2] = b * std::cos(angle) + a * std::sin(angle);
+        heads[head + i + turning / 2] = b * std::cos(angle) + a * std::sin(angle);
       }
     }
+  }
+  // Each head by itself.
+  Numbers norm_heads(Numbers heads, const std::string& name) const {
+    if (!c_.qk_norm) return heads;
+    const Numbers by = weights(name);
+    const auto dim = static_cast<std::ptrdiff_t>(c_.head_dim);
+    for (auto head = heads.begin(); head != heads.end(); head += dim) {
+      const Numbers normed = norm(Numbers(head, head + dim), by);
+      std::copy(normed.begin(), normed.end(), head);
+    }
+    return heads;
   }
   Numbers attend(const std::vector<Numbers>& q, const std::vector<Numbers>& k, const std::vector<Numbers>& v,
                  std::size_t at, std::size_t window) const {
@@ -155,7 +189,13 @@ class Reference {
   }
   void run_layer(std::size_t index, std::vector<Numbers>& x) const {
     const std::string layer = "model.layers." + std::to_string(index) + ".";
-    const auto by = [&](const char* name, const Numbers& of) { return product(weights(layer + name), of); };
+    const auto by = [&](const char* name, const Numbers& of, bool biased = false) {
+      Numbers result = product(weights(layer + name), of);
+      if (!biased) return result;
+      const Numbers bias = weights(layer + name, ".bias");
+      for (std::size_t i = 0; i < result.size(); ++i) result[i] += bias[i];
+      return result;
+    };
     const auto add = [&](Numbers& to, Numbers what, const char* post) {
       if (c_.post_norms) what = norm(what, layer + post);
       for (std::size_t i = 0; i < to.size(); ++i) to[i] += what[i];
@@ -163,14 +203,16 @@ class Reference {
     std::vector<Numbers> q, k, v;
     for (std::size_t t = 0; t < x.size(); ++t) {
       const Numbers normed = norm(x[t], layer + "input_layernorm");
-      q.push_back(by("self_attn.q_proj", normed)), k.push_back(by("self_attn.k_proj", normed));
-      v.push_back(by("self_attn.v_proj", normed));
+      q.push_back(norm_heads(by("self_attn.q_proj", normed, c_.qkv_bias), layer + "self_attn.q_norm"));
+      k.push_back(norm_heads(by("self_attn.k_proj", normed, c_.qkv_bias), layer + "self_attn.k_norm"));
+      v.push_back(by("self_attn.v_proj", normed, c_.qkv_bias));
       turn(q[t], t), turn(k[t], t);
     }
     const std::size_t window = c_.windows.empty() ? 0 : static_cast<std::size_t>(c_.windows[index]);
     for (std::size_t t = 0; t < x.size(); ++t) {
-      add(x[t], by("self_attn.o_proj", attend(q, k, v, t, window)), "post_attention_layernorm");
-      const Numbers normed = norm(x[t], layer + "pre_feedforward_layernorm");
+      add(x[t], by("self_attn.o_proj", attend(q, k, v, t, window), c_.output_bias), "post_attention_layernorm");
+      const Numbers normed =
+          norm(x[t], layer + (c_.post_norms ? "pre_feedforward_layernorm" : "post_attention_layernorm"));
       Numbers gate = by("mlp.gate_proj", normed);
       const Numbers up = by("mlp.up_proj", normed);
       for (std::size_t i = 0; i < gate.size(); ++i) gate[i] = activation(gate[i]) * up[i];
@@ -188,10 +230,23 @@ double apart(const std::vector<float>& a, const Numbers& b) {
   return most;
 }
 
-TEST(Gemma, IsWhatItsMathsSay) {
+struct Family {
+  const char* name;
+  const char* own;  // of its config.json
+  struct Change {
+    const char* what;
+    void (*change)(Config&);
+  };
+  std::vector<Change> without;  // each of these is another model
+};
+void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
+
+class Families : public testing::TestWithParam<Family> {};
+
+TEST_P(Families, AreWhatTheirMathsSay) {
   const unsigned seed = std::random_device{}();
   std::printf("seed: %u\n", seed);
-  const Made made(seed);
+  const Made made(GetParam().own, seed);
   const demo::Context context = engine_context();
   engine::Limits limits;
   limits.sequences = 1, limits.tokens = 8, limits.context = 32, limits.graph = true;
@@ -208,27 +263,53 @@ TEST(Gemma, IsWhatItsMathsSay) {
   const std::vector<float> logits = model.logits();
   const Config config = made.config();
   const double right = apart(logits, Reference(made, config).logits(text));
+  std::printf("%.4f apart\n", right);
   EXPECT_LT(right, 0.12);
-
-  const auto without = [&](const char* what, const auto& change) {
+  for (const auto& [what, change] : GetParam().without) {
     Config other = config;
     change(other);
-    EXPECT_GT(apart(logits, Reference(made, other).logits(text)), 2.0 * right) << what;
-  };
-  without("1 + weight", [](Config& c) { c.norm_plus_one = false; });
-  without("norms behind", [](Config& c) { c.post_norms = false; });
-  without("the embedding's scale", [](Config& c) { c.embedding_scale = 1.0f; });
-  without("gelu", [](Config& c) { c.activation = QUERN_ACTIVATION_SILU; });
-  without("attention's scale", [](Config& c) { c.attention_scale = 1.0f; });
-  without("attention's cap", [](Config& c) { c.attention_cap = 0.0f; });
-  without("the logits' cap", [](Config& c) { c.logit_cap = 0.0f; });
-  without("windows", [](Config& c) { c.windows.clear(); });
-  without("the other layer's window", [](Config& c) { std::swap(c.windows[0], c.windows[1]); });
+    const double wrong = apart(logits, Reference(made, other).logits(text));
+    EXPECT_GT(wrong, 2.0 * right) << what;
+  }
 }
 
-TEST(Gemma, RefusesWhatItWouldGetWrong) {
+const Family kFamilies[] = {
+    {"Gemma2",
+     kGemma,
+     {{"1 + weight", [](Config& c) { c.norm_plus_one = false; }},
+      {"norms behind", [](Config& c) { c.post_norms = false; }},
+      {"the embedding's scale", [](Config& c) { c.embedding_scale = 1.0f; }},
+      {"gelu", [](Config& c) { c.activation = QUERN_ACTIVATION_SILU; }},
+      {"attention's scale", [](Config& c) { c.attention_scale = 1.0f; }},
+      {"attention's cap", [](Config& c) { c.attention_cap = 0.0f; }},
+      {"the logits' cap", [](Config& c) { c.logit_cap = 0.0f; }},
+      {"windows", [](Config& c) { c.windows.clear(); }},
+      {"the other layer's window", [](Config& c) { std::swap(c.windows[0], c.windows[1]); }}}},
+    {"Qwen2",
+     R"("model_type": "qwen2", "use_sliding_window": false, "sliding_window": 5)",
+     {{"biases", [](Config& c) { c.qkv_bias = false; }}}},
+    {"Qwen3",
+     R"("model_type": "qwen3", "attention_bias": false)",
+     {{"norms of heads", [](Config& c) { c.qk_norm = false; }}}},
+    {"Mistral",
+     R"("model_type": "mistral", "sliding_window": 5)",
+     {{"windows", [](Config& c) { c.windows.clear(); }},
+      {"a longer window", [](Config& c) { c.windows.assign(2, 6); }},
+      {"the first layer's window", [](Config& c) { c.windows[0] = 0; }}}},
+    {"Partial",
+     R"("model_type": "llama", "partial_rotary_factor": 0.5)",
+     {{"a half that stays", [](Config& c) { c.rope.rotary_dim = 0; }},
+      {"less that turns", [](Config& c) { c.rope.rotary_dim = 8; }}}},
+    {"Biased",
+     R"("model_type": "llama", "attention_bias": true)",
+     {{"the output's bias", [](Config& c) { c.output_bias = false; }},
+      {"biases of q, k and v", [](Config& c) { c.qkv_bias = false; }}}},
+};
+INSTANTIATE_TEST_SUITE_P(All, Families, testing::ValuesIn(kFamilies), [](const auto& each) { return each.param.name; });
+
+TEST(FamiliesConfig, RefusesWhatItWouldGetWrong) {
   const auto refused = [](const std::string& from, const std::string& to) -> std::string {
-    std::string text = kConfig;
+    std::string text = config_text(kGemma);
     text.replace(text.find(from), from.size(), to);
     try {
       engine::config_of_json(Json::parse(text));
