@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
 from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
-from render_csharp import csharp_ops  # noqa: E402
+from render_csharp import csharp_ops, csharp_records  # noqa: E402
 from render_described import table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
 from render_go import ops_file, records_file  # noqa: E402
@@ -156,6 +156,7 @@ def wanted() -> dict[Path, str]:
         BINDINGS / "go" / "quern" / "records.go": records_file(header),
         BINDINGS / "described" / "ops.inc": table(header, ops),
         BINDINGS / "csharp" / "Ops.cs": csharp_ops(header, ops, {name: size for name, (size, _) in laid_out.items()}),
+        BINDINGS / "csharp" / "Records.cs": csharp_records(header, laid_out),
         BINDINGS / "java" / "quern" / "Ops.java": java_ops(header, ops, laid_out),
         BINDINGS / "java" / "quern" / "Records.java": java_records(header, laid_out),
         BINDINGS / "rust" / "quern-sys" / "src" / "lib.rs": sys_crate(header),

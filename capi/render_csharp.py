@@ -1,9 +1,10 @@
 # What of bindings/csharp is made of quern.h: Ops.cs, each op's args as a struct, its functions, and its calls as
-# methods of Context.
+# methods of Context; Records.cs, what calls that are no ops' tell and are given.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 from header import Header, Struct
+from records import FILLED, READ, Field, records, short
 from render_cpp import camel
 from render_rust import pointed_to
 
@@ -15,6 +16,9 @@ SCALARS = {
     "c_float": "float",
     "c_double": "double",
 }
+
+LAID_OUT = ("quern_source", "quern_constant", "quern_kernel_desc", "quern_launch")
+Layout = dict[str, tuple[int, dict[str, int]]]
 
 
 def csharp_ops(header: Header, ops: list[str], sizes: dict[str, int]) -> str:
@@ -89,3 +93,84 @@ def _struct(name: str, c_name: str, struct: Struct) -> list[str]:
     ]
     lines += [f"    public {SCALARS.get(kind, 'IntPtr')} {camel(field)};" for field, kind in struct.fields]
     return [*lines, "  }", ""]
+
+
+def csharp_records(header: Header, layout: Layout) -> str:
+    """bindings/csharp/Records.cs. `layout`: of each struct its size and its fields' offsets."""
+    lines = [
+        "// What calls that are no ops' tell, and what they are given: the structs of quern.h, documented there. Made",
+        "// of quern.h by ./dev generate.",
+        "// SPDX-License-Identifier: Apache-2.0",
+        "using System;",
+        "using System.Collections.Generic;",
+        "",
+        "namespace Quern {",
+    ]
+    for name, members in records(header, READ):
+        size, offsets = layout[name]
+        title = short(name)
+        lines += [f"  /// <summary>{name}.</summary>", f"  public sealed class {title} {{"]
+        lines += [f"    internal const int Bytes = {size};"]
+        lines += [f"    public readonly {_type(member)} {camel(member.name)};" for member in members]
+        lines += ["", f"    internal {title}(IntPtr from) {{"]
+        lines += [f"      {camel(member.name)} = {_read(member, offsets)};" for member in members]
+        lines += ["    }", "  }", ""]
+    for name, members in records(header, FILLED):
+        size, offsets = layout[name]
+        title = short(name)
+        lines += [f"  /// <summary>{name}.</summary>", f"  public sealed class {title} {{"]
+        for member in members:
+            kind = "DeviceType" if member.name == "device_type" else _type(member)
+            lines.append(f"    public {kind} {camel(member.name)};")
+        lines += ["", "    internal IntPtr Write(Held held) {", f"      var place = held.Struct({size});"]
+        for member in members:
+            value = f"(int){camel(member.name)}" if member.name == "device_type" else camel(member.name)
+            lines.append(f"      {_put(member, offsets, value)};")
+        lines += ["      return place;", "    }", "  }", ""]
+    lines += ["  /// <summary>Where the fields of the structs lie that Kernel.cs fills.</summary>"]
+    lines += ["  internal static class Layout {"]
+    for name in LAID_OUT:
+        size, offsets = layout[name]
+        prefix = short(name)
+        lines.append(f"    internal const int {prefix}Bytes = {size};")
+        lines += [f"    internal const int {prefix}{camel(field)} = {offset};" for field, offset in offsets.items()]
+    return "\n".join([*lines, "  }", "}", ""])
+
+
+def _type(member: Field) -> str:
+    if member.kind in SCALARS:
+        return SCALARS[member.kind]
+    if member.kind == "progress":
+        return f"Func<ulong, ulong, {short(member.type)}, bool>"
+    if member.kind in ("event", "part"):
+        return f"Action<{short(member.type)}>" if member.kind == "event" else short(member.type)
+    named = {"text": "string", "texts": "IList<string>", "numbers": "IList<long>", "bytes": "byte[]"}
+    return {**named, "dtype": "ElementType?", "log": "Action<int, string>"}[member.kind]
+
+
+def _read(member: Field, offsets: dict[str, int]) -> str:
+    place = offsets[member.name]
+    if member.kind == "text":
+        return f"Read.Inline(from, {place}, {member.length})" if member.length else f"Read.Text(from, {place})"
+    if member.kind == "bytes":
+        return f"Read.Memory(from, {place}, {offsets[member.count]})"
+    return f"Read.{camel(SCALARS[member.kind])}(from, {place})"
+
+
+def _put(member: Field, offsets: dict[str, int], value: str) -> str:
+    """The call of Held that puts a field to its place."""
+    place = offsets[member.name]
+    if member.kind == "text":
+        length = f", {offsets[member.length]}" if member.length else ""
+        return f'held.Text(place, "{camel(member.name)}", {value}, {place}{length})'
+    if member.kind == "texts":
+        return f'held.Texts(place, "{camel(member.name)}", {value}, {place}, {offsets[member.count]})'
+    if member.kind == "numbers":
+        return f"held.Numbers(place, {value}, {place}, {offsets[member.count]})"
+    if member.kind == "part":
+        return f"held.Part(place, {value}?.Write(held), {place})"
+    if member.kind == "progress":
+        return f"held.Progress(place, {value}, {place}, from => new {short(member.type)}(from))"
+    if member.kind in SCALARS:
+        return f"held.Put(place, {value}, {place})"
+    return f"held.{camel(member.kind)}(place, {value}, {place})"

@@ -1934,6 +1934,9 @@ namespace Quern {
     public const int ModelNoRope = 256;
     public const int ModelKvTokenScales = 512;
     public const int ModelLayerNorm = 1024;
+    public const int ModelEmbeddingScale = 2048;
+    public const int ModelFp8Queries = 4096;
+    public const int ModelFp8Logits = 8192;
     public const int WarmListOnly = 1;
     public const int WarmAllowUnserved = 2;
     public const int WarmHit = 1;

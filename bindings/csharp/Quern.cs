@@ -1,5 +1,5 @@
-// quern by P/Invoke: contexts, tensors, errors. The ops are in Ops.cs. Plain C# 7 and no unsafe code, so that Mono
-// and .NET Framework take it as .NET does.
+// quern by P/Invoke: contexts, tensors, errors. The ops are in Ops.cs, what is about the cache in Administration.cs,
+// kernels of one's own in Kernel.cs. Plain C# 7 and no unsafe code, so that Mono and .NET Framework take it as .NET does.
 // SPDX-License-Identifier: Apache-2.0
 using System;
 using System.Collections.Generic;
@@ -13,25 +13,12 @@ namespace Quern {
     internal const string Library = "quern";
 
     [DllImport(Library)]
-    internal static extern int quern_context_create(ref Options options, out IntPtr context, ref Error error);
+    internal static extern int quern_context_create(IntPtr options, out IntPtr context, ref Error error);
     [DllImport(Library)]
     internal static extern void quern_context_destroy(IntPtr context);
     [DllImport(Library)]
     internal static extern int quern_expression_create(
         IntPtr context, byte[] text, out IntPtr expression, ref Error error);
-
-    /// <summary>The first fields of quern_context_options: a smaller struct reads as if zeros followed.</summary>
-    [StructLayout(LayoutKind.Sequential)]
-    internal struct Options {
-      internal uint Size;
-      internal uint Flags;
-      internal int DeviceType;
-      internal int DeviceId;
-      internal int MissPolicy;
-      internal int CompileThreads;
-      internal IntPtr Target;
-      internal IntPtr CachePath;
-    }
   }
 
   /// <summary>quern_error.</summary>
@@ -64,6 +51,8 @@ namespace Quern {
     }
     public int Status { get; }
     public long NativeCode { get; }
+    /// <summary>What there is of a list that the call was to give: with Constants.Partial and Damaged.</summary>
+    public IReadOnlyList<object> Results { get; internal set; } = new object[0];
   }
 
   /// <summary>DLPack's device types.</summary>
@@ -211,37 +200,33 @@ namespace Quern {
   public sealed partial class Context : IDisposable {
     private readonly DeviceType device;
     private readonly ThreadLocal<Tensor> kept = new ThreadLocal<Tensor>(true);
+    private readonly Held held = new Held();  // has the callbacks
     private IntPtr handle;
 
-    public Context(DeviceType device, int ordinal = 0, string cachePath = null) {
-      this.device = device;
-      var path = IntPtr.Zero;
-      if (cachePath != null) {
-        var text = Encoding.UTF8.GetBytes(cachePath + "\0");
-        path = Marshal.AllocHGlobal(text.Length);
-        Marshal.Copy(text, 0, path, text.Length);
-      }
-      var options = new Native.Options {
-        Size = (uint)Marshal.SizeOf(typeof(Native.Options)), DeviceType = (int)device, DeviceId = ordinal,
-        CachePath = path
-      };
+    public Context(DeviceType device, int ordinal = 0, string cachePath = null)
+        : this(new ContextOptions { DeviceType = device, DeviceId = ordinal, CachePath = cachePath }) {}
+
+    /// <summary>With everything that quern_context_options has. Log and Event are called by threads of the library's,
+    /// too; one that throws ends the program.</summary>
+    public Context(ContextOptions options) {
+      device = options.DeviceType;
       var error = Error.Blank();
       try {
-        Check(Native.quern_context_create(ref options, out handle, ref error), error);
-      } finally {
-        Marshal.FreeHGlobal(path);
+        Check(Native.quern_context_create(options.Write(held), out handle, ref error), error);
+      } catch {
+        held.Dispose();
+        throw;
       }
     }
 
     /// <summary>A formula, checked: its handle lives as long as the context.</summary>
     public IntPtr Expression(string formula) {
       var error = Error.Blank();
-      var text = Encoding.UTF8.GetBytes(formula + "\0");
-      Check(Native.quern_expression_create(Handle, text, out var made, ref error), error);
+      Check(Native.quern_expression_create(Handle, Held.Utf8("formula", formula), out var made, ref error), error);
       return made;
     }
 
-    private IntPtr Handle {
+    internal IntPtr Handle {
       get {
         if (handle == IntPtr.Zero) throw new ObjectDisposedException("context");
         return handle;
@@ -258,7 +243,7 @@ namespace Quern {
       return kept.Value.Data;
     }
 
-    private static void Check(int status, Error error) {
+    internal static void Check(int status, Error error) {
       if (status != 0) throw new QuernException(error);
     }
 
@@ -274,6 +259,7 @@ namespace Quern {
       if (handle == IntPtr.Zero) return;
       Native.quern_context_destroy(handle);
       handle = IntPtr.Zero;
+      held.Dispose();
       foreach (var workspace in kept.Values) workspace?.Dispose();
       kept.Dispose();
     }

@@ -165,11 +165,16 @@ def java(place: Place) -> str:
 
 def csharp(place: Place) -> str:
     """By Mono, which finds libquern as the system does."""
-    compiler, runtime, program = tool("mcs"), tool("mono"), place.folder / "DecodeStep.exe"
-    sources = [*(BINDINGS / "csharp").glob("*.cs"), *(BINDINGS / "csharp" / "examples").glob("*.cs")]
-    place.run(compiler, "-langversion:7", "-warnaserror+", f"-out:{program}", *sources)
+    compiler, runtime = tool("mcs"), tool("mono")
     place.environment["LD_LIBRARY_PATH"] = str(place.library.parent)
-    return place.run(runtime, program)
+    sources = [*(BINDINGS / "csharp").glob("*.cs"), *(BINDINGS / "csharp" / "examples").glob("*.cs")]
+    programs = {}
+    for name in ("Serving", "DecodeStep"):
+        program = place.folder / f"{name}.exe"
+        place.run(compiler, "-langversion:7", "-warnaserror+", f"-main:{name}", f"-out:{program}", *sources)
+        programs[name] = program
+    place.serve(runtime, programs["Serving"])
+    return place.run(runtime, programs["DecodeStep"])
 
 
 def framework(place: Place, name: str, variable: str, flags: list[str]) -> str:
