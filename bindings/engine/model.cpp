@@ -160,6 +160,7 @@ std::vector<Next> Model::step(const std::vector<Part>& parts) {
     size.tokens += tokens;
     size.most_new = std::max(size.most_new, tokens);
     if (part.drafts > 0) size.each = limits_.drafts + 1;
+    check_numbers(part.sampling);
     const std::int32_t choice = choice_of(part.sampling, part.allowed.empty());
     size.choice |= choice;
     if (part.drafts > limits_.drafts || part.drafts >= tokens ||

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <stdexcept>
 
@@ -184,6 +185,42 @@ TEST_F(SamplingTest, RefusesMoreThanAStepHasRoomFor) {
   EXPECT_EQ(refused([](S& s) { s.banned.resize(300); }), "banned tokens are 300; allowed: at most 256");
   EXPECT_EQ(refused([](S& s) { s.top_logprobs = 21; }), "log-probabilities are 21; allowed: at most 20");
   EXPECT_EQ(refused([](S& s) { s.bias = {{1024, 1.0f}}; }), "a bias is of token 1024, which is not of the vocabulary");
+  EXPECT_EQ(refused([](S& s) { s.bias = {{5, 1.0f}, {6, 1.0f}, {5, 2.0f}}; }), "token 5 has two biases; allowed: one");
+  EXPECT_EQ(refused([](S& s) { s.banned = {-1}; }), "token -1 is banned, which is not of the vocabulary");
+}
+
+TEST_F(SamplingTest, RefusesNumbersOutOfRange) {
+  Engine engine(model_);
+  using S = engine::Sampling;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinite = std::numeric_limits<float>::infinity();
+  const auto refused = [&](const auto& change) -> std::string {
+    Request request;
+    request.prompt = prompt_, request.most_new = 2;
+    change(request.sampling);
+    try {
+      engine.add(request);
+      return "";
+    } catch (const std::runtime_error& error) {
+      const Tokens pages = {0, 1};
+      EXPECT_THROW(model_.step({{prompt_, 0, &pages, request.sampling}}), std::runtime_error) << error.what();
+      return error.what();
+    }
+  };
+  EXPECT_EQ(refused([](S& s) { s.temperature = -1.0f; }), "temperature is -1; allowed: 0 and more");
+  EXPECT_EQ(refused([](S& s) { s.top_p = 7.0f; }), "top_p is 7; allowed: 0 to 1");
+  EXPECT_EQ(refused([](S& s) { s.top_k = -2; }), "top_k is -2; allowed: -1 and more");
+  EXPECT_EQ(refused([&](S& s) { s.bias = {{5, kNan}}; }), "the bias of token 5 is nan; allowed: a finite number");
+  // Every number has its range, and its bounds are within it.
+  for (const engine::SamplingRange& range : engine::kSamplingRanges) {
+    const std::string words = range.range;
+    const auto taken = [&](float value) { return refused([&](S& s) { s.*range.number = value; }).empty(); };
+    EXPECT_FALSE(taken(kNan)) << range.name;
+    EXPECT_FALSE(taken(kInfinite)) << range.name;
+    EXPECT_TRUE(taken(1.0f)) << range.name;
+    EXPECT_EQ(taken(0.0f), words != "above 0") << range.name;
+    EXPECT_EQ(taken(-0.5f), words == "a finite number") << range.name;
+    EXPECT_EQ(taken(1.5f), words != "0 to 1") << range.name;
+  }
 }
 
 }  // namespace

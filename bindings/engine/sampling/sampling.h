@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,11 +39,22 @@ enum Choice : std::int32_t {
   kAllChoices = 16,
 };
 
+// What a number of Sampling may be.
+struct SamplingRange {
+  const char* name;  // "top_p"
+  float Sampling::* number;
+  bool (*allowed)(float);
+  const char* range;  // in words
+};
+extern const std::array<SamplingRange, 12> kSamplingRanges;
+
 bool has_penalties(const Sampling& sampling);
 // Of enum Choice, what a part needs.
 std::int32_t choice_of(const Sampling& sampling, bool all_allowed);
-// What a step would have no room for is refused when it is asked for: throws std::runtime_error. `most_new`: tokens of
-// the answer.
+// Throws std::runtime_error naming a number that is out of its range.
+void check_numbers(const Sampling& sampling);
+// That, and: what a step would have no room for is refused when it is asked for: throws std::runtime_error. `most_new`:
+// tokens of the answer.
 void check_sampling(const Sampling& sampling, std::int64_t most_new, std::int64_t vocabulary);
 
 }  // namespace quern::engine
