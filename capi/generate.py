@@ -17,7 +17,7 @@ from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
 from render_csharp import csharp_ops, csharp_records  # noqa: E402
-from render_described import table  # noqa: E402
+from render_described import record_table, table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
 from render_go import ops_file, records_file  # noqa: E402
 from render_java import java_ops, java_records  # noqa: E402
@@ -155,6 +155,7 @@ def wanted() -> dict[Path, str]:
         BINDINGS / "go" / "quern" / "ops.go": ops_file(header, ops),
         BINDINGS / "go" / "quern" / "records.go": records_file(header),
         BINDINGS / "described" / "ops.inc": table(header, ops),
+        BINDINGS / "described" / "records.inc": record_table(header),
         BINDINGS / "csharp" / "Ops.cs": csharp_ops(header, ops, {name: size for name, (size, _) in laid_out.items()}),
         BINDINGS / "csharp" / "Records.cs": csharp_records(header, laid_out),
         BINDINGS / "java" / "quern" / "Ops.java": java_ops(header, ops, laid_out),

@@ -1,8 +1,10 @@
-# ops.inc of bindings/described: where each of an op's arguments lies in its struct, and the constants.
+# ops.inc of bindings/described: where each of an op's arguments lies in its struct, and the constants. records.inc: the
+# structs of calls that are no ops', as C++ takes them apart.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 from header import Header, Struct
+from records import FILLED, READ, Field, lower, records
 from render_rust import is_count, pointed_to
 
 KINDS = {
@@ -57,3 +59,41 @@ def _fields(struct_name: str, struct: Struct, prefix: str) -> list[str]:
         else:
             lines.append(f"QUERN_FIELD({struct_name}, {name}, {given}, {KINDS[kind]})")
     return lines
+
+
+def record_table(header: Header) -> str:
+    """bindings/described/records.inc."""
+    lines = [
+        "// The structs of quern.h that are no op's: those that calls fill, QUERN_READ, and those that callers fill,",
+        "// QUERN_FILLED, each with its fields and their names in JavaScript. Made of quern.h by ./dev generate.",
+        "// SPDX-License-Identifier: Apache-2.0",
+        "#ifdef QUERN_READ",
+    ]
+    for name, members in records(header, READ):
+        lines.append(f"QUERN_READ({name})")
+        for member in members:
+            if member.kind == "bytes":
+                lines.append(f'QUERN_BYTES({member.name}, "{lower(member.name)}", {member.count})')
+            else:
+                lines.append(f'QUERN_MEMBER({member.name}, "{lower(member.name)}")')
+        lines.append("QUERN_READ_END()")
+    lines += ["#endif", "#ifdef QUERN_FILLED"]
+    for name, members in records(header, FILLED):
+        lines += [f"QUERN_FILLED({name})", *(f"QUERN_{_filled(member)})" for member in members), "QUERN_FILLED_END()"]
+    return "\n".join([*lines, "#endif", ""])
+
+
+def _filled(member: Field) -> str:
+    given = f'{member.name}, "{lower(member.name)}"'
+    if member.kind in ("texts", "numbers"):
+        return f"{member.kind.upper()}({given}, {member.count}"
+    if member.kind in ("log", "event"):
+        return f"{member.kind.upper()}({given}, {member.user}"
+    if member.kind == "progress":
+        return f"PROGRESS({given}, {member.user}, {member.type}"
+    if member.kind == "part":
+        return f"STRUCT({given}, {member.type}"
+    if member.kind == "text" and member.length:
+        return f"MEASURED({given}, {member.length}"
+    macro = {"text": "TEXT", "dtype": "DTYPE"}.get(member.kind, "NUMBER")
+    return f"{macro}({given}"

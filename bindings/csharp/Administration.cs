@@ -126,8 +126,8 @@ namespace Quern {
       return Told(Native.quern_cache_get_stats, Quern.CacheStats.Bytes, from => new CacheStats(from));
     }
 
-    /// <summary>Compiles and stores what of the manifest and the model is not in the cache or a bundle, without touching
-    /// a device. Where some failed, or Progress cancelled, the exception is Partial and has the results there are.
+    /// <summary>Compiles and stores what of the manifest and the model is not in the cache or a bundle, without
+    /// touching a device. Where some failed, or Progress cancelled, the exception is Partial and has the results there are.
     /// </summary>
     public IReadOnlyList<WarmResult> Warm(WarmOptions options) {
       return Warmed(Native.quern_warm, options);

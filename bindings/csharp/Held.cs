@@ -47,7 +47,7 @@ namespace Quern {
     }
   }
 
-  /// <summary>Structs of quern.h in memory of their own, what they point to, and the callbacks that they name.</summary>
+  /// <summary>Structs of quern.h in memory of their own, what they point to, and callbacks that they name.</summary>
   internal sealed class Held : IDisposable {
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     private delegate void LogCallback(IntPtr user, int level, IntPtr text);

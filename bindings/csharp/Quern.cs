@@ -1,5 +1,6 @@
 // quern by P/Invoke: contexts, tensors, errors. The ops are in Ops.cs, what is about the cache in Administration.cs,
-// kernels of one's own in Kernel.cs. Plain C# 7 and no unsafe code, so that Mono and .NET Framework take it as .NET does.
+// kernels of one's own in Kernel.cs. Plain C# 7 and no unsafe code, so that Mono and .NET Framework take it as .NET
+// does.
 // SPDX-License-Identifier: Apache-2.0
 using System;
 using System.Collections.Generic;

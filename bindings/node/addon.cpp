@@ -3,20 +3,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <node_api.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "administration.h"
 #include "arguments.h"
+#include "context.h"
 #include "described.h"
 #include "js.h"
+#include "kernel.h"
 #include "quern.h"
+#include "records.h"
 
 namespace quern::node {
 namespace {
@@ -24,39 +26,6 @@ namespace {
 using described::Constant;
 using described::constants;
 using described::ops;
-
-// A function of this module: `body` gets the arguments; what it throws is pending in JavaScript.
-template <std::size_t Count, typename Body>
-napi_value guarded(napi_env env, napi_callback_info info, Body body) {
-  try {
-    const Js js(env);
-    std::array<napi_value, Count> given = {};
-    std::size_t count = Count;
-    js.check(napi_get_cb_info(env, info, &count, given.data(), nullptr, nullptr));
-    return body(js, given);
-  } catch (const Thrown&) {
-    return nullptr;
-  } catch (const std::exception& error) {
-    napi_throw_error(env, nullptr, error.what());
-    return nullptr;
-  }
-}
-
-struct Context {
-  quern_context* made = nullptr;
-};
-
-Context& holder_of(const Js& js, napi_value given) {
-  void* found = nullptr;
-  js.check(napi_get_value_external(js.env(), given, &found));
-  return *static_cast<Context*>(found);
-}
-
-quern_context* context_of(const Js& js, napi_value given) {
-  Context& holder = holder_of(js, given);
-  if (holder.made == nullptr) js.refuse("context: is closed");
-  return holder.made;
-}
 
 const Op& op_of(const Js& js, napi_value given) {
   const std::string name = js.text(given, "op");
@@ -66,45 +35,26 @@ const Op& op_of(const Js& js, napi_value given) {
   js.refuse("op: there is none of the name '" + name + "'");
 }
 
-// open({deviceType, deviceId, missPolicy, flags, target, cachePath}) -> context
+// open(options) -> context: the fields of quern_context_options
 napi_value open(napi_env env, napi_callback_info info) {
   return guarded<1>(env, info, [](const Js& js, const auto& given) {
-    quern_context_options options = {};
-    options.size = sizeof options;
-    const auto number = [&](const char* name) {
-      const napi_value value = js.property(given[0], name);
-      return js.is_absent(value) ? 0 : js.integer<std::int32_t>(value, name);
-    };
-    const auto text = [&](const char* name) {
-      const napi_value value = js.property(given[0], name);
-      return js.is_absent(value) ? std::string() : js.text(value, name);
-    };
-    options.device_type = number("deviceType");
-    options.device_id = number("deviceId");
-    options.miss_policy = number("missPolicy");
-    options.flags = static_cast<std::uint32_t>(number("flags"));
-    const std::string target = text("target"), cache_path = text("cachePath");
-    options.target = target.empty() ? nullptr : target.c_str();
-    options.cache_path = cache_path.empty() ? nullptr : cache_path.c_str();
-    auto holder = std::make_unique<Context>();
+    auto holder = std::make_unique<Context>(js.env());
+    Given kept(js, holder.get());
+    const quern_context_options& options = kept.read(given[0], static_cast<quern_context_options*>(nullptr));
     quern_error error = blank();
     checked(js, quern_context_create(&options, &holder->made, &error), error);
     napi_value made = nullptr;
     js.check(napi_create_external(
-        js.env(), holder.get(),
-        [](napi_env, void* data, void*) {
-          quern_context_destroy(static_cast<Context*>(data)->made);
-          delete static_cast<Context*>(data);
-        },
-        nullptr, &made));
-    holder.release();
+        js.env(), holder.get(), [](napi_env, void* data, void*) { delete static_cast<Context*>(data); }, nullptr,
+        &made));
+    holder.release()->close_with_process();
     return made;
   });
 }
 
 napi_value close(napi_env env, napi_callback_info info) {
   return guarded<1>(env, info, [](const Js& js, const auto& given) -> napi_value {
-    quern_context_destroy(std::exchange(holder_of(js, given[0]).made, nullptr));
+    holder_of(js, given[0]).close();
     return nullptr;
   });
 }
@@ -164,15 +114,55 @@ napi_value allocate(napi_env env, napi_callback_info info) {
   });
 }
 
+// address(tensor) -> BigInt: where its first element is
+napi_value address(napi_env env, napi_callback_info info) {
+  return guarded<1>(env, info, [](const Js& js, const auto& given) {
+    Tensors tensors(js);
+    const DLTensor* tensor = tensors.read("tensor", given[0]);
+    napi_value made = nullptr;
+    js.check(napi_create_bigint_uint64(js.env(), reinterpret_cast<std::uintptr_t>(tensor->data), &made));
+    return made;
+  });
+}
+
 napi_value start(napi_env env, napi_value exports) {
   try {
     const Js js(env);
-    const std::array<std::pair<const char*, napi_callback>, 6> functions = {{{"open", open},
-                                                                             {"close", close},
-                                                                             {"run", run},
-                                                                             {"prepare", prepare},
-                                                                             {"workspace", workspace},
-                                                                             {"allocate", allocate}}};
+    const std::pair<const char*, napi_callback> functions[] = {
+        {"open", open},
+        {"close", close},
+        {"run", run},
+        {"prepare", prepare},
+        {"workspace", workspace},
+        {"allocate", allocate},
+        {"address", address},
+        {"deviceInfo", told<quern_device, quern_device_info>},
+        {"stats", told<quern_get_stats, quern_stats>},
+        {"cacheStats", told<quern_cache_get_stats, quern_cache_stats>},
+        {"warm", asked<quern_warm, quern_list_warm_result, quern_warm_result, quern_warm_options>},
+        {"load", asked<quern_load, quern_list_warm_result, quern_warm_result, quern_warm_options>},
+        {"tune", asked<quern_tune, quern_list_tune_result, quern_tune_result, quern_tune_options>},
+        {"verify", asked<quern_verify, quern_list_verify_result, quern_verify_result, quern_verify_options>},
+        {"unload", unload},
+        {"wait", wait},
+        {"cancel", cancel},
+        {"manifest", manifest},
+        {"cacheList", named<quern_cache_list, quern_list_entry, quern_entry>},
+        {"cacheInspect", named<quern_cache_inspect, quern_list_entry, quern_entry>},
+        {"cacheVerify", findings<quern_cache_verify>},
+        {"cacheTrim", cache_trim},
+        {"cacheExport", cache_export},
+        {"cacheImport", cache_import},
+        {"doctor", findings<quern_doctor>},
+        {"failures", findings<quern_failures>},
+        {"faults", faults},
+        {"makeKeys", make_keys},
+        {"publicKey", public_key},
+        {"signBundle", sign_bundle},
+        {"kernel", kernel},
+        {"kernelInfo", kernel_info},
+        {"launch", launch},
+    };
     for (const auto& [name, callback] : functions) {
       napi_value made = nullptr;
       js.check(napi_create_function(env, name, NAPI_AUTO_LENGTH, callback, nullptr, &made));

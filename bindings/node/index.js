@@ -16,6 +16,18 @@ const TYPES = {
   u32: [Uint32Array, constants.kDLUInt, 32], u64: [BigUint64Array, constants.kDLUInt, 64],
 };
 
+const DEVICES = {
+  host: constants.kDLCPU, host64: constants.kDLCPU, cuda: constants.kDLCUDA, rocm: constants.kDLROCM,
+};
+const deviceOf = (device) => {
+  const [, name, id] = /^(host|host64|cuda|rocm)(?::(\d+))?$/.exec(device) || [];
+  if (name === undefined) throw new TypeError(`device: '${device}' given; allowed are host, host64, cuda:N, rocm:N`);
+  return {deviceType: DEVICES[name], deviceId: Number(id || 0)};
+};
+
+// Element types by their names, as a model's dtype takes them.
+const types = Object.fromEntries(Object.entries(TYPES).map(([name, [, code, bits]]) => [name, {code, bits}]));
+
 const kindOf = (type) => {
   if (!(type in TYPES)) throw new TypeError(`type: '${type}' given; allowed are ${Object.keys(TYPES).join(', ')}`);
   return TYPES[type];
@@ -42,6 +54,13 @@ const of = (type, shape, numbers) => {
   return made;
 };
 
+// A tensor over memory at an address, a number or a BigInt: of a GPU ('cuda:0'), or the host's. What is there, and how
+// long it stays, is the caller's to know: a launch reads it after the call has returned.
+const at = (address, device, type, shape, strides) => {
+  const [, code, bits] = kindOf(type);
+  return {address, ...deviceOf(device), shape, strides, code, bits};
+};
+
 // The same memory with another shape.
 const reshape = (given, shape) => ({...given, shape, strides: undefined});
 
@@ -58,24 +77,21 @@ const fromBf16 = (bits) => {
   return floats[0];
 };
 
-const DEVICES = {host: constants.kDLCPU, cuda: constants.kDLCUDA, rocm: constants.kDLROCM};
 
 // One device, its kernels and its cache. For every op a method with the fields of its args struct:
-// context.gemm({a, b, out}); prepare and workspace take the op's name and the same. A workspace is made on `host` as an op
-// asks, and kept. A call blocks until it is done, on `host`, or launched.
+// context.gemm({a, b, out}); prepare and workspace take the op's name and the same. A workspace is made on `host` as an
+// op asks, and kept. A call blocks until it is done, on `host`, or launched.
 class Context {
   #handle;
   #workspace = null;
   #isHost;
 
-  constructor({device = 'host', missPolicy, flags, cachePath, target} = {}) {
-    const [, name, id] = /^(host|host64|cuda|rocm)(?::(\d+))?$/.exec(device) || [];
-    if (name === undefined) throw new TypeError(`device: '${device}' given; allowed are host, host64, cuda:N, rocm:N`);
-    this.#isHost = name.startsWith('host');
-    this.#handle = addon.open({
-      deviceType: this.#isHost ? DEVICES.host : DEVICES[name], deviceId: Number(id || 0), missPolicy, flags, cachePath,
-      target: target || (name === 'host64' ? name : undefined),
-    });
+  // device: null for none, for warming and looking after caches. options: the fields of quern_context_options.
+  constructor({device = 'host', ...options} = {}) {
+    const where = device === null ? {} : deviceOf(device);
+    this.#isHost = where.deviceType === DEVICES.host;
+    if (device === 'host64') where.target = device;
+    this.#handle = addon.open({...where, ...options});
   }
 
   run(op, given) {
@@ -95,8 +111,63 @@ class Context {
     return addon.workspace(this.#handle, op, given);
   }
 
+  // The addon's.
+  get handle() {
+    return this.#handle;
+  }
+
+  // No call may be in flight.
   close() {
     addon.close(this.#handle);
+  }
+}
+
+// What is told, and given, has the fields of quern.h's structs. A call that fails with a list of which there is some
+// has that as `results` of its error.
+for (const call of ['deviceInfo', 'stats', 'cacheStats', 'warm', 'load', 'tune', 'verify', 'unload', 'cancel',
+                    'manifest', 'cacheList', 'cacheVerify', 'cacheExport', 'cacheImport', 'doctor', 'failures',
+                    'faults']) {
+  Context.prototype[call] = function(...given) {
+    return addon[call](this.handle, ...given);
+  };
+}
+
+// Whether nothing is being compiled in the background any more, after at most so many milliseconds.
+Context.prototype.wait = function(milliseconds) {
+  return addon.wait(this.handle, milliseconds);
+};
+
+Context.prototype.cacheTrim = function(options = {}) {
+  return addon.cacheTrim(this.handle, options);
+};
+
+// The one entry whose key begins with `key`, its image as a Buffer.
+Context.prototype.cacheInspect = function(key) {
+  return addon.cacheInspect(this.handle, key)[0];
+};
+
+// A kernel of the caller's own; null for a target that is not the device's.
+Context.prototype.kernel = function(desc) {
+  const made = addon.kernel(this.handle, desc);
+  return made === null ? null : new Kernel(this, made);
+};
+
+class Kernel {
+  #context;
+  #made;
+
+  constructor(context, made) {
+    this.#context = context;
+    this.#made = made;
+  }
+
+  info() {
+    return addon.kernelInfo(this.#context.handle, this.#made);
+  }
+
+  // An argument is a tensor, which gives the address of its data, or a typed array of one element, given by value.
+  launch(how, ...given) {
+    addon.launch(this.#context.handle, this.#made, how, given);
   }
 }
 
@@ -106,4 +177,7 @@ for (const op of addon.ops) {
   };
 }
 
-module.exports = {Context, tensor, zeros, of, reshape, bf16, fromBf16, ops: addon.ops, ...constants};
+module.exports = {
+  Context, Kernel, tensor, zeros, of, at, reshape, bf16, fromBf16, types, ops: addon.ops, address: addon.address,
+  makeKeys: addon.makeKeys, publicKey: addon.publicKey, signBundle: addon.signBundle, ...constants,
+};

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "quern.h"
 
@@ -89,14 +90,67 @@ class Js {
     check(napi_get_value_string_utf8(env_, value, made.data(), length + 1, &length));
     return made;
   }
+  [[nodiscard]] bool is_pending() const {
+    bool pending = false;
+    check(napi_is_exception_pending(env_, &pending));
+    return pending;
+  }
+  [[nodiscard]] std::uint32_t length(napi_value value, const std::string& argument) const {
+    bool is_array = false;
+    std::uint32_t count = 0;
+    check(napi_is_array(env_, value, &is_array));
+    if (!is_array) refuse(argument + ": an array is wanted");
+    check(napi_get_array_length(env_, value, &count));
+    return count;
+  }
+  [[nodiscard]] napi_value element(napi_value array, std::uint32_t place) const {
+    napi_value value = nullptr;
+    check(napi_get_element(env_, array, place, &value));
+    return value;
+  }
+  // An address, or a handle of the driver's.
+  [[nodiscard]] void* address(napi_value value, const std::string& argument) const {
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(integer<std::uint64_t>(value, argument)));
+  }
+  // A typed array's memory and its bytes.
+  [[nodiscard]] std::pair<void*, std::size_t> memory(napi_value array) const {
+    napi_typedarray_type type = napi_uint8_array;
+    std::size_t count = 0;
+    void* data = nullptr;
+    check(napi_get_typedarray_info(env_, array, &type, &count, &data, nullptr, nullptr));
+    return {data, count * bytes_of(type)};
+  }
+  [[nodiscard]] std::size_t elements(napi_value array) const {
+    std::size_t count = 0;
+    check(napi_get_typedarray_info(env_, array, nullptr, &count, nullptr, nullptr, nullptr));
+    return count;
+  }
   [[nodiscard]] napi_env env() const { return env_; }
 
  private:
+  static std::size_t bytes_of(napi_typedarray_type type) {
+    switch (type) {
+      case napi_int8_array:
+      case napi_uint8_array:
+      case napi_uint8_clamped_array:
+        return 1;
+      case napi_int16_array:
+      case napi_uint16_array:
+        return 2;
+      case napi_int32_array:
+      case napi_uint32_array:
+      case napi_float32_array:
+        return 4;
+      default:
+        return 8;
+    }
+  }
+
   napi_env env_;
 };
 
-// Throws what a call of quern.h returned, as an Error with status and native.
-inline void checked(const Js& js, std::int32_t status, const quern_error& error) {
+// Throws what a call of quern.h returned, as an Error with status and native; and results, where a list came with it.
+inline void checked(const Js& js, std::int32_t status, const quern_error& error, napi_value results = nullptr) {
   if (status == QUERN_OK) return;
   napi_value text = nullptr, code = nullptr, made = nullptr, number = nullptr, native = nullptr;
   js.check(napi_create_string_utf8(js.env(), error.text, NAPI_AUTO_LENGTH, &text));
@@ -106,6 +160,7 @@ inline void checked(const Js& js, std::int32_t status, const quern_error& error)
   js.check(napi_create_int64(js.env(), error.native, &native));
   js.set(made, "status", number);
   js.set(made, "native", native);
+  if (results != nullptr) js.set(made, "results", results);
   js.check(napi_throw(js.env(), made));
   throw Thrown();
 }

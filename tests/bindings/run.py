@@ -126,6 +126,7 @@ def node(place: Place) -> str:
     flags += ["-I", BINDINGS / "described"]
     sources = [BINDINGS / "node" / "addon.cpp", BINDINGS / "described" / "described.cpp"]
     place.run(tool("c++", "g++"), *flags, *sources, "-o", place.environment["QUERN_ADDON"], *place.link())
+    place.serve(interpreter, BINDINGS / "node" / "examples" / "serving.js")
     return place.run(interpreter, BINDINGS / "node" / "examples" / "decode_step.js")
 
 

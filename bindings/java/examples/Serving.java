@@ -145,7 +145,8 @@ public final class Serving {
       serve(bundle, keys.publicKey(), build(folder, bundle, keys.secretKey()));
       // A bundle that none of the trusted keys has signed serves nothing.
       try (Quern.Context context = new Quern.Context(serving(bundle, Quern.Keys.make().publicKey()))) {
-        must(failed(() -> context.prepare(product(Type.F32))).status == Ops.Constants.MISS, "another's bundle was used");
+        Quern.Failure missed = failed(() -> context.prepare(product(Type.F32)));
+        must(missed.status == Ops.Constants.MISS, "another's bundle was used");
       }
       // The same bundle in another cache.
       Records.ContextOptions other = new Records.ContextOptions().cachePath(folder.resolve("other").toString());

@@ -100,7 +100,8 @@ public final class Kernel {
       for (Map.Entry<String, String> constant : constants.entrySet()) {
         named.set(JAVA_INT, place, Ops.Layout.CONSTANT_BYTES);
         named.set(ADDRESS, place + Ops.Layout.CONSTANT_NAME, Quern.text(arena, "constant", constant.getKey()));
-        named.set(ADDRESS, place + Ops.Layout.CONSTANT_VALUE, Quern.text(arena, constant.getKey(), constant.getValue()));
+        MemorySegment value = Quern.text(arena, constant.getKey(), constant.getValue());
+        named.set(ADDRESS, place + Ops.Layout.CONSTANT_VALUE, value);
         place += Ops.Layout.CONSTANT_BYTES;
       }
       made.set(ADDRESS, Ops.Layout.KERNEL_DESC_CONSTANTS, named);

@@ -633,7 +633,7 @@ public final class Quern {
       return entries("quern_cache_inspect", "key", key).get(0);
     }
 
-    /** Reads and checks every row and bundle. Where one does not verify, the Failure is DAMAGED and has the findings. */
+    /** Reads and checks every row and bundle. Where one does not verify, the Failure is DAMAGED and has findings. */
     public List<Records.Finding> cacheVerify() {
       return findings("quern_cache_verify");
     }
@@ -694,7 +694,8 @@ public final class Quern {
     private List<Records.Entry> entries(String name, String argument, String value) {
       try (Arena arena = Arena.ofConfined()) {
         MemorySegment given = text(arena, argument, value);
-        return listed("quern_list_entry", Records.Entry.BYTES, Records.Entry::of, list -> call(name, open(), given, list));
+        return listed(
+            "quern_list_entry", Records.Entry.BYTES, Records.Entry::of, list -> call(name, open(), given, list));
       }
     }
 
