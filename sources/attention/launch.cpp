@@ -162,9 +162,14 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.group = static_cast<int>(std::max(heads / kv_heads, 1u));
   std::vector<std::uint32_t> page_sizes = {16, 64};
   if (model.page_size != 0) page_sizes = {model.page_size};
+  std::vector<Dtype> queries = {shape.element};
+  if ((model.flags & QUERN_MODEL_FP8_QUERIES) != 0 && shape.cache == Dtype::e4m3) queries.push_back(Dtype::e4m3);
   for (const std::uint32_t page_size : page_sizes) {
     shape.page_size = constant_page_size(page_size);
-    add_all();
+    for (const Dtype q : queries) {
+      shape.q = q;
+      add_all();
+    }
   }
 }
 
@@ -178,6 +183,10 @@ std::string refusal(const quern_model& model, const jit::TargetInfo&) {
   if (cache != element && cache != Dtype::e4m3 && cache != Dtype::e5m2 && cache != Dtype::i8) {
     return "the KV cache is " + type_text(model.kv_dtype) + "; allowed: " + name_of(element) +
            ", as the activations, e4m3, e5m2, int8";
+  }
+  if ((model.flags & QUERN_MODEL_FP8_QUERIES) != 0 && (latent || cache != Dtype::e4m3)) {
+    return std::string("queries are to be e4m3, and the KV cache is ") + (latent ? "latent" : name_of(cache)) +
+           "; allowed: with a cache of keys and values in e4m3";
   }
   for (const std::uint32_t dim : {model.head_dim, model.v_head_dim != 0 ? model.v_head_dim : model.head_dim}) {
     if (!has_dim(dim)) return "a head dim is " + std::to_string(dim) + "; allowed: multiples of 8 from 8 to 1024";

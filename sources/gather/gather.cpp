@@ -40,6 +40,7 @@ constexpr auto kConstants =
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
+constexpr bool is_float(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::f32; }
 int widest(const Shape& shape) { return 16 / static_cast<int>(std::max(bytes_of(shape.from), bytes_of(shape.to))); }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
@@ -74,11 +75,17 @@ jit::Unit unit(const jit::Spec& spec) {
   return unit;
 }
 
-// Token embeddings, as they are stored.
+// Rows as they are stored, token embeddings among them, and embeddings that are multiplied.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
-  const std::uint64_t bits = model.dtype.bits == 0 ? 16 : model.dtype.bits;
-  if (model.hidden_size == 0 || model.hidden_size * bits % 128 != 0) return;
-  specs->push_back(kConstants.to_spec({}, target.target));
+  const Dtype dtype = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
+  const auto add = [&](Shape shape, std::int64_t elements) {
+    shape.width = widest(shape);
+    while (elements % shape.width != 0) shape.width /= 2;
+    specs->push_back(kConstants.to_spec(shape, target.target));
+  };
+  if (model.hidden_size == 0 || !is_float(dtype)) return;
+  add({}, model.hidden_size * bytes_of(dtype));
+  if (model.flags & QUERN_MODEL_EMBEDDING_SCALE) add({dtype, dtype}, model.hidden_size);
 }
 
 struct Problem {
@@ -88,8 +95,6 @@ struct Problem {
   bool shard;
   int sms, most_blocks;
 };
-
-constexpr bool is_float(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::f32; }
 
 Tensor read_table(const DLTensor* given, const Place& place) {
   return read(

@@ -19,7 +19,8 @@ jit::Spec parse(const Constants& constants, const jit::TargetInfo& target) {
 }
 Constants constants(const jit::Spec& spec) { return to_constants(to_shape(spec)); }
 
-// With the queries turned in the same launch, and without them; the norms' weights have the model's dtype. Latent
+// With the queries turned in the same launch, and without them; the norms' weights have the model's dtype. Where rope's
+// frequencies follow from no formula, as in GGUF files that have a divisor for each, engines turn by a table. Latent
 // attention keeps its own cache.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   Shape shape;
@@ -42,10 +43,19 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     shape.interleaved = (model.flags & QUERN_MODEL_ROPE_INTERLEAVED) != 0;
   }
   shape.width = rope::vector_width(shape, shape.dim_k, shape.dim_v, shape.x, 16);
-  for (const Dtype q_out : {Dtype::other, shape.x}) {
+  const auto add = [&](Dtype q_out) {
     shape.q_out = q_out;
+    shape.find_q_scale = q_out == Dtype::e4m3;
     specs->push_back(to_spec(shape, target.target));
-  }
+  };
+  std::vector<Dtype> queries = {shape.x};
+  if ((model.flags & QUERN_MODEL_FP8_QUERIES) != 0 && shape.cache == Dtype::e4m3) queries.push_back(Dtype::e4m3);
+  add(Dtype::other);
+  for (const Dtype q_out : queries) add(q_out);
+  if (shape.rotary == 0) return;
+  shape.table = Dtype::f32;
+  shape.width = rope::vector_width(shape, shape.dim_k, shape.dim_v, shape.x, 16);
+  for (const Dtype q_out : queries) add(q_out);
 }
 
 }  // namespace

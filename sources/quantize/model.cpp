@@ -46,6 +46,11 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.x = model.dtype.bits == 0 ? Dtype::bf16 : dtype_of(model.dtype);
   if (shape.x != Dtype::f16 && shape.x != Dtype::bf16 && shape.x != Dtype::f32) return;
   Needs needs(target, specs);
+  if (model.flags & QUERN_MODEL_BLOCK_FP8) {  // the weights themselves, where a checkpoint has them in 16 bits
+    Shape weights = shape;
+    weights.scale = q::Scale::block;
+    needs.add(weights, model.hidden_size);
+  }
   const std::uint32_t ranks = std::max(model.tensor_parallel, 1u);
   const std::uint32_t v_dim = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
   for (const auto& [flag, scale] :
@@ -53,6 +58,9 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
     if ((model.flags & flag) == 0) continue;
     shape.scale = scale;
     needs.add(shape, std::max(model.heads / ranks, 1u) * v_dim);  // what attention gives
+    // A gated product that its own product's epilogue has made, and the last norm where its rows are chosen behind it.
+    needs.add(shape, model.intermediate_size / ranks);
+    if (model.flags & QUERN_MODEL_FP8_LOGITS) needs.add(shape, model.hidden_size);
     Shape norm = shape;
     norm.front = q::Front::rmsnorm;
     norm.weight = shape.x;

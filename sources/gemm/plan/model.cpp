@@ -12,7 +12,8 @@ namespace {
 enum class Use : std::uint8_t {
   projection,         // into and out of attention, and out of the MLP
   up,                 // into the MLP, with a gate or an activation
-  logits,             // to the vocabulary and to the experts
+  logits,             // to the vocabulary
+  routing,            // to the experts
   absorbed,           // latent attention's products for each head with absorbed weights
   absorbed_as_stored  // the same with the keys' weights, which checkpoints store [heads][k][n]
 };
@@ -51,13 +52,16 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
   const bool fp8 = blocks || (model.flags & QUERN_MODEL_FP8) != 0, experts = model.experts != 0;
   const bool bias = (model.flags & QUERN_MODEL_BIAS) != 0, gated = (model.flags & QUERN_MODEL_GATED_MLP) != 0;
   const std::string activation = activation_of(model);
+  const std::string capped = model.final_logit_cap > 0.0f ? "scalar0*tanh(acc/scalar0)" : "acc";
+  const bool fp8_logits = fp8 && (model.flags & QUERN_MODEL_FP8_LOGITS) != 0;
   Shape shape;
   shape.out = dtype;
   if (op == tag_gemm) {
     shape.a = shape.b = dtype;
     Shape logits = shape;
     logits.out = Dtype::f32;
-    all.push_back(wanted(Use::logits, logits, "acc", dtype));
+    if (!fp8_logits) all.push_back(wanted(Use::logits, logits, capped, dtype));
+    if (experts) all.push_back(wanted(Use::routing, logits, "acc", dtype));
     // These weights are not stored in 8 bits.
     if (model.flags & QUERN_MODEL_MLA) {
       all.push_back(wanted(Use::absorbed, shape, "acc", dtype));
@@ -72,12 +76,19 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
     shape.scales = blocks ? Scales::blocks : Scales::vectors;
   }
   const bool grouped = op == tag_grouped_fp8_gemm;
+  if (op == tag_fp8_gemm && fp8_logits) {
+    Shape logits = shape;
+    logits.out = Dtype::f32;
+    all.push_back(wanted(Use::logits, logits, capped, dtype));
+  }
   for (const Grouping grouping : {Grouping::contiguous, Grouping::masked}) {
     shape.grouping = grouped ? grouping : Grouping::dense;
     // Tokens are gathered into the MLP; what leaves it lies in the order of experts already.
     const bool gathered = grouped && grouping == Grouping::contiguous, has_up = gated || bias;
     shape.gate = false;
-    all.push_back(wanted(Use::projection, shape, bias && !grouped ? "acc+col2" : "acc", dtype, gathered && !has_up));
+    all.push_back(wanted(Use::projection, shape, "acc", dtype, gathered && !has_up));
+    // Which of them add it families differ in: Qwen-2's queries, keys and values alone do.
+    if (bias && !grouped) all.push_back(wanted(Use::projection, shape, "acc+col2", dtype));
     if (gated) {
       shape.gate = true;
       all.push_back(wanted(Use::up, shape, activation + "(gate)*up", dtype, gathered));
@@ -139,6 +150,8 @@ std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool g
       break;
     case Use::logits:
       all.push_back({share(model.vocab_size), hidden});
+      break;
+    case Use::routing:
       all.push_back({model.experts, hidden});
       break;
     case Use::absorbed:
@@ -163,7 +176,9 @@ void list_kernels(Tag op, const quern_model& model, const jit::TargetInfo& targe
     for (std::size_t i = 0; i < kVariants.size(); ++i) {
       Shape shape = each.shape;
       shape.variant = static_cast<Variant>(i);
-      if (may_take(each, shape.variant, target, hopper)) specs->push_back(to_spec(shape, op, target.target));
+      if (!may_take(each, shape.variant, target, hopper)) continue;
+      const jit::Spec spec = to_spec(shape, op, target.target);
+      if (std::find(specs->begin(), specs->end(), spec) == specs->end()) specs->push_back(spec);
     }
   }
 }
