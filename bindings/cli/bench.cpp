@@ -90,7 +90,7 @@ class Bench : public Command {
         "An op and NAME=VALUE words: constants as in a manifest, extents, any argument of its struct in "
         "quern.h (tensors as TYPE[EXTENT,...])");
     arguments.text("--problems", problems_, "FILE", "Problems, one a line; - reads standard input", not_empty());
-    model_.declare(arguments, "A model's config.json: every call of one step", true);
+    model_.declare(arguments, "A model's config.json or GGUF file: every call of one step", true);
     arguments.number("--batch", shape_.batch, "N", "With --config: sequences (16)", whole_number(1, 1 << 20));
     arguments.number("--context", shape_.context, "N", "With --config: keys of each sequence (4096)",
                      whole_number(1, 1 << 24));

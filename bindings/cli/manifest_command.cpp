@@ -38,7 +38,7 @@ class ManifestCommand : public Command {
                          false);
     arguments.texts("--target", targets_, "T[,T]", "What '*' and --config stand for: sm_90a, gfx90a, host, ...",
                     not_empty());
-    model_.declare(arguments, "A model's config.json: every kernel that it needs", true);
+    model_.declare(arguments, "A model's config.json or GGUF file: every kernel that it needs", true);
     arguments.flag(
         "--check", check_,
         "Print nothing: fail where a line cannot be read, or with --config where the manifest lacks a kernel");

@@ -22,7 +22,7 @@ class ModelArguments {
   std::optional<ModelConfig> read(const Session& session) const;
 
  private:
-  std::string config_, model_type_, dtype_, kv_dtype_, weights_;
+  std::string config_, model_type_, dtype_, kv_dtype_, kv_scales_, q_dtype_, weights_, logits_;
   std::int64_t tensor_parallel_ = 0, page_size_ = 0;
 };
 

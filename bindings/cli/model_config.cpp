@@ -3,6 +3,7 @@
 #include "bindings/cli/model_config.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <span>
 
@@ -63,12 +64,33 @@ void read_window(const ConfigReader& reader, Window rule, quern_model& model) {
   if (window != nullptr) model.sliding_window = reader.whole("sliding_window", *window, kMostPositions);
 }
 
-void read_logit_cap(const ConfigReader& reader, const char* name, quern_model& model) {
-  const Json* cap = name == nullptr ? nullptr : reader.find(name);
-  if (cap == nullptr) return;
+// 0 where there is none.
+float read_cap(const ConfigReader& reader, const char* name) {
+  const Json* cap = reader.find(name);
+  if (cap == nullptr) return 0.0f;
   const double value = cap->is_number() ? cap->number() : -1;
   if (!(value >= 0 && value <= 1e6)) reader.fail(name, *cap, "a number from 0 (none) to 1000000, or null");
-  model.logit_cap = static_cast<float>(value);
+  return static_cast<float>(value);
+}
+
+// How much of a head turns: a share of it, in the file or, as newer ones have it, among its rope's parameters; rounded
+// down to whole dimensions, as transformers does.
+void read_rotary(const ConfigReader& reader, float otherwise, quern_model& model) {
+  if ((model.flags & (QUERN_MODEL_MLA | QUERN_MODEL_NO_ROPE)) != 0) return;
+  static constexpr const char* kName = "partial_rotary_factor";
+  const Json* factor = reader.find(kName);
+  if (const Json* rope = reader.find("rope_parameters"); factor == nullptr && rope != nullptr && rope->is_object()) {
+    factor = rope->find(kName);
+  }
+  double value = otherwise;
+  if (factor != nullptr && !factor->is_null()) value = factor->is_number() ? factor->number() : -1;
+  const auto turning = static_cast<std::uint32_t>(std::clamp(value, 0.0, 1.0) * model.head_dim);
+  if (!(value > 0 && value <= 1) || turning < 2 || turning % 2 != 0) {
+    reader.fail(kName, factor != nullptr ? *factor : Json(value),
+                "a number above 0 and up to 1 by which an even number of a head's " + std::to_string(model.head_dim) +
+                    " dimensions turn");
+  }
+  if (turning != model.head_dim) model.rotary_dim = turning;
 }
 
 void read_dtype(const ConfigReader& reader, const ModelOptions& options, quern_model& model) {
@@ -85,6 +107,25 @@ void read_dtype(const ConfigReader& reader, const ModelOptions& options, quern_m
     }
   }
   model.kv_dtype = options.kv_dtype.value_or(model.dtype);
+}
+
+// What else is of 8 bits by the command line, where what it goes with is.
+void read_eights(const ConfigReader& reader, const ModelOptions& options, quern_model& model) {
+  if (options.q_fp8) {
+    if (model.kv_dtype.code != kDLFloat8_e4m3fn || (model.flags & QUERN_MODEL_MLA) != 0) {
+      reader.fail(std::string("--q-dtype: e4m3 given for a KV cache ") +
+                  ((model.flags & QUERN_MODEL_MLA) != 0 ? "of latents" : "of " + dtype_name(model.kv_dtype)) +
+                  "; allowed: with keys and values of --kv-dtype e4m3");
+    }
+    model.flags |= QUERN_MODEL_FP8_QUERIES;
+  }
+  if (options.logits_fp8) {
+    if ((model.flags & (QUERN_MODEL_FP8 | QUERN_MODEL_BLOCK_FP8)) == 0) {
+      reader.fail("--logits: fp8 given for weights of " + dtype_name(model.dtype) +
+                  "; allowed: with weights of fp8 or fp8-block");
+    }
+    model.flags |= QUERN_MODEL_FP8_LOGITS;
+  }
 }
 
 void check_heads(const ConfigReader& reader, const quern_model& model) {
@@ -124,6 +165,7 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
     if (reader.truth("attention_bias")) model.flags |= QUERN_MODEL_BIAS;
     if (reader.truth("qk_layernorm") || reader.truth("use_qk_norm")) model.flags |= QUERN_MODEL_QK_NORM;
   }
+  if (options.kv_token_scales) model.flags |= QUERN_MODEL_KV_TOKEN_SCALES;
   model.tensor_parallel = options.tensor_parallel;
   model.page_size = options.page_size;
   for (const std::span<const Field> group : family.groups) {
@@ -136,10 +178,15 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
   if ((family.flags & QUERN_MODEL_MLA) != 0) model.head_dim += model.rope_head_dim;
   if (states_shared_width(family)) read_shared(reader, model);
   read_window(reader, family.window, model);
-  read_logit_cap(reader, family.logit_cap, model);
+  read_rotary(reader, family.rotary, model);
+  if (family.caps) {
+    model.logit_cap = read_cap(reader, "attn_logit_softcapping");
+    model.final_logit_cap = read_cap(reader, "final_logit_softcapping");
+  }
   read_dtype(reader, options, model);
   read_activation(reader, family.activation, config);
   read_weights(reader, options.weights, config);
+  read_eights(reader, options, model);
   check_heads(reader, model);
   return config;
 }
@@ -167,6 +214,7 @@ Json model_to_json(const quern_model& model) {
       {&quern_model::kv_lora_rank, "kv_lora_rank"},
       {&quern_model::q_lora_rank, "q_lora_rank"},
       {&quern_model::rope_head_dim, "rope_head_dim"},
+      {&quern_model::rotary_dim, "rotary_dim"},
       {&quern_model::index_heads, "index_heads"},
       {&quern_model::index_head_dim, "index_head_dim"},
       {&quern_model::index_top_k, "index_top_k"},
@@ -187,10 +235,14 @@ Json model_to_json(const quern_model& model) {
       {QUERN_MODEL_NO_ROPE, "no_rope"},
       {QUERN_MODEL_KV_TOKEN_SCALES, "kv_token_scales"},
       {QUERN_MODEL_LAYER_NORM, "layer_norm"},
+      {QUERN_MODEL_EMBEDDING_SCALE, "embedding_scale"},
+      {QUERN_MODEL_FP8_QUERIES, "fp8_queries"},
+      {QUERN_MODEL_FP8_LOGITS, "fp8_logits"},
   };
   Json json;
   for (const auto& number : kNumbers) json[number.name] = model.*number.member;
   json["logit_cap"] = model.logit_cap;
+  json["final_logit_cap"] = model.final_logit_cap;
   json["activation"] = activation_name(model.activation);
   json["dtype"] = dtype_name(model.dtype);
   json["kv_dtype"] = dtype_name(model.kv_dtype);

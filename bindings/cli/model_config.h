@@ -26,7 +26,10 @@ struct ModelOptions {
   std::uint32_t page_size = 0;         // tokens; 0: the library's choice
   std::optional<DLDataType> dtype;     // of activations; else the file's, else bf16
   std::optional<DLDataType> kv_dtype;  // else as dtype
+  bool kv_token_scales = false;        // a cache of 8 bits has a scale a token and head
+  bool q_fp8 = false;                  // queries of prompts and drafts are e4m3, too
   std::optional<Weights> weights;      // else the file's
+  bool logits_fp8 = false;             // the logits' weights are stored as the others
   std::string model_type;              // the family to read it as; empty: the file's
 };
 

@@ -89,39 +89,39 @@ constexpr Field kIndexer[] = {
     {&quern_model::index_top_k, "index_topk"},
 };
 
-// What a family's weights have whatever its file says: qwen2's and gpt_oss' projections add biases, as gpt2's.
+// What a family has whatever its file says: qwen2's and gpt_oss' projections add biases, as gpt2's; qwen3's and
+// gemma3's queries and keys are normalised, and Gemmas' embeddings are scaled; glm4's, llama4's and deepseek's turn
+// pairs of neighbours.
 constexpr std::uint32_t kGated = QUERN_MODEL_GATED_MLP;
 constexpr std::uint32_t kBiased = kGated | QUERN_MODEL_BIAS;
-constexpr const char* kCap = "attn_logit_softcapping";
+constexpr std::uint32_t kNormed = kGated | QUERN_MODEL_QK_NORM;
+constexpr std::uint32_t kScaled = kGated | QUERN_MODEL_EMBEDDING_SCALE;
+constexpr std::uint32_t kInterleaved = kGated | QUERN_MODEL_ROPE_INTERLEAVED;
 constexpr const char* kTanh = "gelu_pytorch_tanh";
-constexpr std::uint32_t kLatentFlags = kGated | QUERN_MODEL_MLA | QUERN_MODEL_ROPE_INTERLEAVED;
+constexpr std::uint32_t kLatentFlags = kInterleaved | QUERN_MODEL_MLA;
 constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", {kSizes, kHeadDim}},
     {"mistral", "MistralForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated},
     {"mixtral", "MixtralForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kGated, Window::stated},
     {"qwen2", "Qwen2ForCausalLM", {kSizes, kHeadDim}, kBiased, Window::switched},
     {"qwen2_moe", "Qwen2MoeForCausalLM", {kSizes, kHeadDim, kQwen2Experts}, kBiased, Window::switched},
-    {"qwen3", "Qwen3ForCausalLM", {kSizes, kHeadDim}, kGated | QUERN_MODEL_QK_NORM, Window::switched},
-    {"qwen3_moe",
-     "Qwen3MoeForCausalLM",
-     {kSizes, kHeadDim, kQwenExperts},
-     kGated | QUERN_MODEL_QK_NORM,
-     Window::switched},
-    {"gemma2", "Gemma2ForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated, kCap, kTanh},
-    {"gemma3_text", "Gemma3ForCausalLM", {kGemma3}, kGated, Window::stated, kCap, kTanh},
-    {"gemma3", "Gemma3ForConditionalGeneration", {kGemma3}, kGated, Window::stated, kCap, kTanh},
+    {"qwen3", "Qwen3ForCausalLM", {kSizes, kHeadDim}, kNormed, Window::switched},
+    {"qwen3_moe", "Qwen3MoeForCausalLM", {kSizes, kHeadDim, kQwenExperts}, kNormed, Window::switched},
+    {"gemma2", "Gemma2ForCausalLM", {kSizes, kHeadDim}, kScaled, Window::stated, true, kTanh},
+    {"gemma3_text", "Gemma3ForCausalLM", {kGemma3}, kScaled | QUERN_MODEL_QK_NORM, Window::stated, true, kTanh},
+    {"gemma3", "Gemma3ForConditionalGeneration", {kGemma3}, kScaled | QUERN_MODEL_QK_NORM, Window::stated, true, kTanh},
     {"phi3", "Phi3ForCausalLM", {kSizes, kHeadDim}, kGated, Window::stated},
-    {"glm4", "Glm4ForCausalLM", {kSizes, kHeadDim}},
+    {"glm4", "Glm4ForCausalLM", {kSizes, kHeadDim}, kInterleaved, Window::none, false, "silu", 0.5f},
     {"granite", "GraniteForCausalLM", {kSizes, kHeadDim}},
-    {"llama4_text", "Llama4ForCausalLM", {kSizes, kHeadDim, kLlama4Experts}},
-    {"llama4", "Llama4ForConditionalGeneration", {kSizes, kHeadDim, kLlama4Experts}},
+    {"llama4_text", "Llama4ForCausalLM", {kSizes, kHeadDim, kLlama4Experts}, kInterleaved},
+    {"llama4", "Llama4ForConditionalGeneration", {kSizes, kHeadDim, kLlama4Experts}, kInterleaved},
     {"gpt_oss", "GptOssForCausalLM", {kSizes, kHeadDim, kMixtralExperts}, kBiased | QUERN_MODEL_SINKS, Window::stated},
     {"gpt2",
      "GPT2LMHeadModel",
      {kGpt2},
      QUERN_MODEL_BIAS | QUERN_MODEL_NO_ROPE | QUERN_MODEL_LAYER_NORM,
      Window::none,
-     nullptr,
+     false,
      "gelu_new"},
     {"deepseek_v2", "DeepseekV2ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
     {"deepseek_v3", "DeepseekV3ForCausalLM", {kSizes, kLatent, kDeepseekExperts}, kLatentFlags},
@@ -172,9 +172,9 @@ const Family* family_by_fields(const ConfigReader& reader) {
 
 // Fields that make another model of one, and that a family read by its fields does not look at.
 std::vector<std::string> not_understood(const ConfigReader& reader) {
-  static constexpr const char* kFields[] = {
-      "alibi",          "attention_chunk_size", "attn_config",           "clip_qkv",     "layer_types", "multi_query",
-      "no_rope_layers", "parallel_attn",        "partial_rotary_factor", "vision_config"};
+  static constexpr const char* kFields[] = {"alibi",       "attention_chunk_size", "attn_config",    "clip_qkv",
+                                            "layer_types", "multi_query",          "no_rope_layers", "parallel_attn",
+                                            "rotary_dim",  "rotary_pct",           "vision_config"};
   std::vector<std::string> found;
   for (const char* name : kFields) {
     const Json* value = reader.find(name);

@@ -40,8 +40,9 @@ struct Family {
   std::span<const Field> groups[4];
   std::uint32_t flags = QUERN_MODEL_GATED_MLP;
   Window window = Window::none;
-  const char* logit_cap = nullptr;
+  bool caps = false;  // of attention's logits and of those that tokens are chosen by, as Gemma-2's files name them
   const char* activation = "silu";  // where the file names none
+  float rotary = 1;                 // likewise, the share of a head that turns
 };
 
 // The family as which the file is to be read: `asked` where that is not empty. Throws where there is none; `notes` say

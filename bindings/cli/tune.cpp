@@ -77,7 +77,7 @@ class Tune : public Command {
 
   void declare(Arguments& arguments) override {
     arguments.positional("MANIFEST", manifest_, "File of products, one a line; - reads standard input", false);
-    model_.declare(arguments, "A model's config.json: every dense product that it needs", false);
+    model_.declare(arguments, "A model's config.json or GGUF file: every dense product that it needs", false);
     arguments.numbers("--rows", rows_, "N[,N]", "Numbers of rows (16, 32, 64, 128 and on in powers of two to 8192)",
                       whole_number(1, INT32_MAX));
     arguments.text("--device", device_, "NAME",

@@ -106,7 +106,7 @@ class Warm : public Command {
     arguments.positional("MANIFEST", manifest_, "File of specialisations, one a line; - reads standard input", false);
     arguments.texts("--target", targets_, "T[,T]",
                     "What to compile for: sm_90a, gfx90a, host, ...; without it, the device here", not_empty());
-    model_.declare(arguments, "A model's config.json: every kernel that it needs", true);
+    model_.declare(arguments, "A model's config.json or GGUF file: every kernel that it needs", true);
     arguments.flag("--allow-missing", allow_missing_,
                    "With --config: what the model needs and no kernel does is told, and is no failure");
     arguments.flag("--any-path", any_path_,

@@ -94,6 +94,8 @@ TEST_F(ModelConfig, Gemma2) {
                                        {"heads", 16},
                                        {"kv_heads", 8},
                                        {"logit_cap", 50.0},
+                                       {"final_logit_cap", 30.0},
+                                       {"embedding_scale", true},
                                        {"sliding_window", 4096},
                                        {"activation", "gelu_tanh"}});
 }
@@ -329,7 +331,12 @@ TEST_F(ModelConfig, MoreFamilies) {
   for (const char* type : {"phi3", "glm4", "granite"}) {
     Json json = llama;
     json["model_type"] = type;
-    expect(model(json), {{"model_type", type}, {"heads", 32}, {"gated_mlp", true}, {"activation", "silu"}});
+    expect(model(json), {{"model_type", type},
+                         {"heads", 32},
+                         {"gated_mlp", true},
+                         {"activation", "silu"},
+                         {"rotary_dim", std::string_view(type) == "glm4" ? 64 : 0},
+                         {"rope_interleaved", std::string_view(type) == "glm4"}});
   }
   Json gemma = {{"model_type", "gemma3"},
                 {"torch_dtype", "bfloat16"},
@@ -346,6 +353,7 @@ TEST_F(ModelConfig, MoreFamilies) {
                         {"kv_heads", 4},
                         {"head_dim", 256},
                         {"sliding_window", 1024},
+                        {"qk_norm", true},
                         {"activation", "gelu_tanh"}});
   Json scout = llama;
   scout["model_type"] = "llama4_text";
@@ -357,6 +365,7 @@ TEST_F(ModelConfig, MoreFamilies) {
                                                                      {"experts", 16},
                                                                      {"experts_per_token", 1},
                                                                      {"expert_intermediate_size", 8192},
+                                                                     {"rope_interleaved", true},
                                                                      {"shared_experts", 1}});
   Json qwen = llama;
   qwen["model_type"] = "qwen2_moe";
@@ -370,6 +379,36 @@ TEST_F(ModelConfig, MoreFamilies) {
   Json kimi = config("deepseek-v3");
   kimi["model_type"] = "kimi_k2";
   expect(model(kimi), {{"model_type", "kimi_k2"}, {"mla", true}, {"kv_lora_rank", 512}});
+}
+
+// Of a head's dimensions only a share may turn. What is listed turns as many.
+TEST_F(ModelConfig, AShareOfAHeadTurns) {
+  Json phi = config("llama-3-8b");
+  phi["model_type"] = "phi3";
+  phi["partial_rotary_factor"] = 0.75;
+  expect(model(phi), {{"head_dim", 128}, {"rotary_dim", 96}, {"rope_interleaved", false}});
+  const Json listed =
+      quern_json({"warm", "--config", write("config.json", phi.dump()), "--target", "sm_90a", "--list-only"});
+  int turning = 0;
+  for (const Json& kernel : listed["kernels"]) {
+    if (kernel["op"] != "kv_append" && kernel["op"] != "rope") continue;
+    ++turning;
+    EXPECT_TRUE(has(kernel["spec"].get<std::string>(), "rotary_dim=96")) << kernel;
+  }
+  EXPECT_GE(turning, 2);
+  phi.erase("partial_rotary_factor");
+  expect(model(phi), {{"rotary_dim", 0}});
+  phi["rope_parameters"] = {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
+  expect(model(phi), {{"rotary_dim", 64}});
+  phi["partial_rotary_factor"] = 1.0;
+  expect(model(phi), {{"rotary_dim", 0}});
+  Json glm = phi;
+  glm["model_type"] = "glm4";
+  expect(model(glm), {{"rotary_dim", 0}});
+  for (const Json& wrong : {Json(0), Json(-0.5), Json(1.5), Json("half"), Json(0.0079)}) {
+    phi["partial_rotary_factor"] = wrong;
+    refused(phi, {"partial_rotary_factor", "up to 1", "128 dimensions"});
+  }
 }
 
 TEST_F(ModelConfig, MissingFields) {
@@ -405,6 +444,9 @@ TEST_F(ModelConfig, MalformedFields) {
   json = config("gemma-2-9b");
   json["attn_logit_softcapping"] = "much";
   refused(json, {"attn_logit_softcapping", "\"much\" given", "number"});
+  json = config("gemma-2-9b");
+  json["final_logit_softcapping"] = -1;
+  refused(json, {"final_logit_softcapping", "-1 given", "number"});
   json = config("llama-3-8b");
   json["model_type"] = 7;
   refused(json, {"model_type", "7 given", "a string"});

@@ -85,7 +85,14 @@ TEST_F(Usage, Dtype) {
 TEST_F(Usage, KvDtype) {
   refused({"warm", "--config", "c.json", "--kv-dtype", "fp4"},
           {"--kv-dtype", "'fp4' given", "bf16, f16, e4m3, e5m2, int8"});
+  refused({"warm", "--config", "c.json", "--kv-dtype", "int8", "--kv-scales", "row"},
+          {"--kv-scales", "'row' given", "tensor, token"});
+  refused({"warm", "--config", "c.json", "--kv-dtype", "f16", "--kv-scales", "token"},
+          {"--kv-scales", "KV cache of f16", "e4m3, e5m2 or int8"});
+  refused({"warm", "--config", "c.json", "--kv-scales", "token"}, {"--kv-scales", "e4m3, e5m2 or int8"});
   refused({"warm", "--config", "c.json", "--weights", "int4"}, {"--weights", "'int4' given", "bf16, fp8, fp8-block"});
+  refused({"warm", "--config", "c.json", "--q-dtype", "int8"}, {"--q-dtype", "'int8' given", "bf16, e4m3"});
+  refused({"warm", "--config", "c.json", "--logits", "f32"}, {"--logits", "'f32' given", "bf16, fp8"});
 }
 TEST_F(Usage, PageSize) {
   refused({"warm", "--config", "c.json", "--page-size", "0"}, {"--page-size", "'0' given", "from 1"});
@@ -102,7 +109,10 @@ TEST_F(Usage, ModelOptionsNeedAConfig) {
   refused({"warm", "m", "--tp", "2"}, {"--tp", "--config"});
   refused({"warm", "m", "--dtype", "f16"}, {"--dtype", "--config"});
   refused({"warm", "m", "--kv-dtype", "f16"}, {"--kv-dtype", "--config"});
+  refused({"warm", "m", "--kv-scales", "token"}, {"--kv-scales", "--config"});
+  refused({"warm", "m", "--q-dtype", "e4m3"}, {"--q-dtype", "--config"});
   refused({"warm", "m", "--weights", "fp8"}, {"--weights", "--config"});
+  refused({"warm", "m", "--logits", "fp8"}, {"--logits", "--config"});
   refused({"warm", "m", "--page-size", "16"}, {"--page-size", "--config"});
 }
 

@@ -183,6 +183,14 @@ std::vector<ModelStep> model_steps(const quern_model& model, const StepShape& sh
   if (model.experts != 0)
     left_out.emplace_back("layers without experts, where there are some: all are counted with them");
   if ((model.flags & QUERN_MODEL_QK_NORM) != 0) left_out.emplace_back("the norms of queries and keys");
+  if ((model.flags & QUERN_MODEL_KV_TOKEN_SCALES) != 0) {
+    left_out.emplace_back("scales of the cache by token: one a tensor is read");
+  }
+  if ((model.flags & QUERN_MODEL_FP8_QUERIES) != 0)
+    left_out.emplace_back("queries of 8 bits: they are counted in the type of activations");
+  if ((model.flags & QUERN_MODEL_FP8_LOGITS) != 0)
+    left_out.emplace_back("weights of 8 bits for the logits: they are counted in the type of activations");
+  if (model.final_logit_cap > 0.0f) left_out.emplace_back("the cap on the logits");
   return steps;
 }
 

@@ -44,6 +44,18 @@ _quern() {
       COMPREPLY=($(compgen -W "bf16 f16 e4m3 e5m2 int8" -- "$current"))
       return
       ;;
+    --kv-scales)
+      COMPREPLY=($(compgen -W "tensor token" -- "$current"))
+      return
+      ;;
+    --q-dtype)
+      COMPREPLY=($(compgen -W "bf16 e4m3" -- "$current"))
+      return
+      ;;
+    --logits)
+      COMPREPLY=($(compgen -W "bf16 fp8" -- "$current"))
+      return
+      ;;
     --tp)
       COMPREPLY=($(compgen -W "1 2 4 8 16" -- "$current"))
       return
@@ -86,10 +98,10 @@ _quern() {
   if [[ $current == -* ]]; then
     local own=""
     case $command in
-      warm) own="--config --model-type --allow-missing --any-path --target --tp --dtype --kv-dtype --weights --page-size --jobs --list-only --dry-run" ;;
-      tune) own="--config --model-type --tp --dtype --weights --rows --device --milliseconds --again --list-only --dry-run" ;;
-      bench) own="--problems --config --model-type --tp --dtype --kv-dtype --weights --page-size --batch --context --queries --device --against --milliseconds --seed --no-ceiling --svg --list-only --dry-run" ;;
-      manifest) own="--target --config --model-type --tp --dtype --kv-dtype --weights --page-size --check --summary --allow-missing --any-path" ;;
+      warm) own="--config --model-type --allow-missing --any-path --target --tp --dtype --kv-dtype --kv-scales --q-dtype --weights --logits --page-size --jobs --list-only --dry-run" ;;
+      tune) own="--config --model-type --tp --dtype --weights --logits --rows --device --milliseconds --again --list-only --dry-run" ;;
+      bench) own="--problems --config --model-type --tp --dtype --kv-dtype --kv-scales --q-dtype --weights --logits --page-size --batch --context --queries --device --against --milliseconds --seed --no-ceiling --svg --list-only --dry-run" ;;
+      manifest) own="--target --config --model-type --tp --dtype --kv-dtype --kv-scales --q-dtype --weights --logits --page-size --check --summary --allow-missing --any-path" ;;
       list) own="--manifest --long" ;;
       inspect) own="--extract" ;;
       trim) own="--limit --rebuild --all" ;;

@@ -36,7 +36,7 @@ complete -c quern -s h -l help -d 'Print help'
 
 set -l warm '__fish_seen_subcommand_from warm'
 complete -c quern -n $warm -F
-complete -c quern -n $warm -l config -r -F -d "A model's config.json"
+complete -c quern -n $warm -l config -r -F -d "A model's config.json or GGUF file"
 complete -c quern -n $warm -l target -x -a "(__fish_complete_list , 'string split \" \" \"$targets\"')" -d 'What to compile for'
 complete -c quern -n $warm -l model-type -x -a 'llama mistral mixtral qwen2 qwen3 gemma2 phi3 deepseek_v3' -d 'Read the file as one of this family'
 complete -c quern -n $warm -l allow-missing -d 'What no kernel does is no failure'
@@ -44,7 +44,10 @@ complete -c quern -n $warm -l any-path -d 'The manifest may name files outside o
 complete -c quern -n $warm -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
 complete -c quern -n $warm -l dtype -x -a 'bf16 f16' -d 'Of activations'
 complete -c quern -n $warm -l kv-dtype -x -a 'bf16 f16 e4m3 e5m2 int8' -d 'Of the KV cache'
+complete -c quern -n $warm -l kv-scales -x -a 'tensor token' -d 'Scales of an 8-bit KV cache'
+complete -c quern -n $warm -l q-dtype -x -a 'bf16 e4m3' -d 'Of queries of prompts and drafts'
 complete -c quern -n $warm -l weights -x -a 'bf16 fp8 fp8-block' -d 'How weights are stored'
+complete -c quern -n $warm -l logits -x -a 'bf16 fp8' -d "How the logits' weights are stored\"
 complete -c quern -n $warm -l page-size -x -a '16 32 64 128' -d 'Tokens a page of the KV cache'
 complete -c quern -n $warm -s j -l jobs -x -a '1 2 4 8 16' -d 'Compilations at once'
 complete -c quern -n $warm -l list-only -d 'Compile nothing'
@@ -52,11 +55,12 @@ complete -c quern -n $warm -l dry-run -d 'Compile nothing'
 
 set -l tune '__fish_seen_subcommand_from tune'
 complete -c quern -n $tune -F
-complete -c quern -n $tune -l config -r -F -d "A model's config.json"
+complete -c quern -n $tune -l config -r -F -d "A model's config.json or GGUF file"
 complete -c quern -n $tune -l model-type -x -a 'llama mistral mixtral qwen2 qwen3 gemma2 phi3 deepseek_v3' -d 'Read the file as one of this family'
 complete -c quern -n $tune -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
 complete -c quern -n $tune -l dtype -x -a 'bf16 f16' -d 'Of activations'
 complete -c quern -n $tune -l weights -x -a 'bf16 fp8 fp8-block' -d 'How weights are stored'
+complete -c quern -n $tune -l logits -x -a 'bf16 fp8' -d "How the logits' weights are stored\"
 complete -c quern -n $tune -l rows -x -d 'Numbers of rows'
 complete -c quern -n $tune -l device -x -a 'cuda hip host' -d 'What to measure on'
 complete -c quern -n $tune -l milliseconds -x -d 'To measure each candidate for'
@@ -66,12 +70,15 @@ complete -c quern -n $tune -l dry-run -d 'Measure nothing'
 
 set -l bench '__fish_seen_subcommand_from bench'
 complete -c quern -n $bench -a "$ops"
-complete -c quern -n $bench -l config -r -F -d "A model's config.json"
+complete -c quern -n $bench -l config -r -F -d "A model's config.json or GGUF file"
 complete -c quern -n $bench -l model-type -x -a 'llama mistral mixtral qwen2 qwen3 gemma2 phi3 deepseek_v3' -d 'Read the file as one of this family'
 complete -c quern -n $bench -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
 complete -c quern -n $bench -l dtype -x -a 'bf16 f16' -d 'Of activations'
 complete -c quern -n $bench -l kv-dtype -x -a 'bf16 f16 e4m3 e5m2 int8' -d 'Of the KV cache'
+complete -c quern -n $bench -l kv-scales -x -a 'tensor token' -d 'Scales of an 8-bit KV cache'
+complete -c quern -n $bench -l q-dtype -x -a 'bf16 e4m3' -d 'Of queries of prompts and drafts'
 complete -c quern -n $bench -l weights -x -a 'bf16 fp8 fp8-block' -d 'How weights are stored'
+complete -c quern -n $bench -l logits -x -a 'bf16 fp8' -d "How the logits' weights are stored\"
 complete -c quern -n $bench -l page-size -x -a '16 32 64 128' -d 'Tokens a page of the KV cache'
 complete -c quern -n $bench -l problems -r -F -d 'Problems, one a line'
 complete -c quern -n $bench -l batch -x -d 'Sequences'
@@ -88,12 +95,15 @@ complete -c quern -n $bench -l dry-run -d 'Measure nothing'
 
 set -l manifest '__fish_seen_subcommand_from manifest'
 complete -c quern -n $manifest -F
-complete -c quern -n $manifest -l config -r -F -d "A model's config.json"
+complete -c quern -n $manifest -l config -r -F -d "A model's config.json or GGUF file"
 complete -c quern -n $manifest -l model-type -x -a 'llama mistral mixtral qwen2 qwen3 gemma2 phi3 deepseek_v3' -d 'Read the file as one of this family'
 complete -c quern -n $manifest -l tp -x -a '1 2 4 8 16' -d 'Ranks that the heads are divided over'
 complete -c quern -n $manifest -l dtype -x -a 'bf16 f16' -d 'Of activations'
 complete -c quern -n $manifest -l kv-dtype -x -a 'bf16 f16 e4m3 e5m2 int8' -d 'Of the KV cache'
+complete -c quern -n $manifest -l kv-scales -x -a 'tensor token' -d 'Scales of an 8-bit KV cache'
+complete -c quern -n $manifest -l q-dtype -x -a 'bf16 e4m3' -d 'Of queries of prompts and drafts'
 complete -c quern -n $manifest -l weights -x -a 'bf16 fp8 fp8-block' -d 'How weights are stored'
+complete -c quern -n $manifest -l logits -x -a 'bf16 fp8' -d "How the logits' weights are stored\"
 complete -c quern -n $manifest -l page-size -x -a '16 32 64 128' -d 'Tokens a page of the KV cache'
 complete -c quern -n $manifest -l target -x -a "(__fish_complete_list , 'string split \" \" \"$targets\"')" -d 'What * stands for'
 complete -c quern -n $manifest -l check -d 'Print nothing, fail where something is wrong or missing'
