@@ -317,7 +317,11 @@ enum quern_model_flags {
   QUERN_MODEL_ROPE_INTERLEAVED = 1u << 7, /* dimensions 2i and 2i+1 turn together */
   QUERN_MODEL_NO_ROPE = 1u << 8,     /* positions are not rotary */
   QUERN_MODEL_KV_TOKEN_SCALES = 1u << 9, /* an 8-bit cache has a scale a token and head, else one a tensor or head */
-  QUERN_MODEL_LAYER_NORM = 1u << 10 /* norms are layer norms with weight and bias, not RMS norms (GPT-2) */
+  QUERN_MODEL_LAYER_NORM = 1u << 10, /* norms are layer norms with weight and bias, not RMS norms (GPT-2) */
+  QUERN_MODEL_EMBEDDING_SCALE = 1u << 11, /* embeddings are multiplied by the square root of hidden_size (Gemma) */
+  QUERN_MODEL_FP8_QUERIES = 1u << 12, /* of an e4m3 cache with a scale a token and head: queries are e4m3, too, with
+                                         such scales, where a sequence has several */
+  QUERN_MODEL_FP8_LOGITS = 1u << 13   /* weights of 8 bits: the product that gives logits is of 8 bits, too */
 };
 
 /* A transformer's shape, as config.json states it, before tensor parallelism divides it. */
@@ -348,7 +352,7 @@ typedef struct quern_model {
   uint32_t shared_experts;       /* every token visits these too */
   int32_t activation;            /* of the MLP, enum quern_activation; 0: silu */
   uint32_t rotary_dim;           /* dimensions of a head that turn; 0: head_dim */
-  uint32_t reserved;
+  float final_logit_cap;         /* of what tokens are chosen by; 0: none */
   uint32_t index_heads;          /* of an indexer that chooses keys (DeepSeek-V3.2); 0: there is none */
   uint32_t index_head_dim;
   uint32_t index_top_k;          /* keys that it chooses */
@@ -945,8 +949,8 @@ typedef struct quern_kv_copy_pages_args {
   int32_t alignment;
   int32_t max_sms;
   const DLTensor *k;            /* [pages, page_size, kv_heads, d_k], any dtype of a cache; any strides but the last,
-                                   1 */
-  const DLTensor *v;            /* [pages, page_size, kv_heads, d_v], k's dtype */
+                                   1. Of a latent cache [pages, page_size, d], and its scales [pages, page_size] */
+  const DLTensor *v;            /* [pages, page_size, kv_heads, d_v], k's dtype; NULL: k is all there is */
   const DLTensor *k_to;         /* another pool of the same page shape; NULL: k itself */
   const DLTensor *v_to;         /* NULL: v itself */
   const DLTensor *k_scale;      /* optional [pages, page_size, kv_heads] f32: copied too */
@@ -1799,9 +1803,9 @@ enum quern_reduce_flags {
  *   v = before(x)                          acc is x's element, tensor0 y's
  *   out = after(reduction of the v of all elements whose places differ in `axes` alone)     acc is the result
  *
- * In f32; SUM, MEAN and DOT of int8 without `before` are exact in int32 (the caller's to keep within it). The order of
- * sums is a matter of shapes and strides alone, so that the same call has the same bits. A result is stored for each
- * place of the axes that are kept, in their order; where nothing is reduced each element is a row. */
+ * In f32; SUM, MEAN and DOT of int8 without `before` are exact, in 64 bits, of which an int32 result has the low ones.
+ * The order of sums is a matter of shapes and strides alone, so that the same call has the same bits. A result is stored
+ * for each place of the axes that are kept, in their order; where nothing is reduced each element is a row. */
 typedef struct quern_reduce_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_reduce_flags */

@@ -22,7 +22,8 @@ void check_model(const quern_model& model) {
   check_flags("quern_model.flags", model.flags,
               QUERN_MODEL_SINKS | QUERN_MODEL_MLA | QUERN_MODEL_GATED_MLP | QUERN_MODEL_BLOCK_FP8 | QUERN_MODEL_FP8 |
                   QUERN_MODEL_BIAS | QUERN_MODEL_QK_NORM | QUERN_MODEL_ROPE_INTERLEAVED | QUERN_MODEL_NO_ROPE |
-                  QUERN_MODEL_KV_TOKEN_SCALES | QUERN_MODEL_LAYER_NORM);
+                  QUERN_MODEL_KV_TOKEN_SCALES | QUERN_MODEL_LAYER_NORM | QUERN_MODEL_EMBEDDING_SCALE |
+                  QUERN_MODEL_FP8_QUERIES | QUERN_MODEL_FP8_LOGITS);
   const auto need = [](const char* field, std::uint32_t value) {
     if (value == 0) throw Error(QUERN_INVALID, std::string("quern_model.") + field + " is 0; it must be given");
   };
@@ -60,9 +61,12 @@ void check_model(const quern_model& model) {
                                      std::to_string(kMost) + " are allowed");
     }
   }
-  if (!std::isfinite(model.logit_cap) || model.logit_cap < 0) {
-    throw Error(QUERN_INVALID,
-                "quern_model.logit_cap is " + std::to_string(model.logit_cap) + "; 0 (none) and up are allowed");
+  for (const auto& [field, cap] :
+       {std::pair{"logit_cap", model.logit_cap}, {"final_logit_cap", model.final_logit_cap}}) {
+    if (!std::isfinite(cap) || cap < 0) {
+      throw Error(QUERN_INVALID,
+                  std::string("quern_model.") + field + " is " + std::to_string(cap) + "; 0 (none) and up are allowed");
+    }
   }
 }
 

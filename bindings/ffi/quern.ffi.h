@@ -218,7 +218,10 @@ enum quern_model_flags {
   QUERN_MODEL_ROPE_INTERLEAVED = 128,
   QUERN_MODEL_NO_ROPE = 256,
   QUERN_MODEL_KV_TOKEN_SCALES = 512,
-  QUERN_MODEL_LAYER_NORM = 1024
+  QUERN_MODEL_LAYER_NORM = 1024,
+  QUERN_MODEL_EMBEDDING_SCALE = 2048,
+  QUERN_MODEL_FP8_QUERIES = 4096,
+  QUERN_MODEL_FP8_LOGITS = 8192
 };
 typedef struct quern_model {
   uint32_t size;
@@ -247,7 +250,7 @@ typedef struct quern_model {
   uint32_t shared_experts;
   int32_t activation;
   uint32_t rotary_dim;
-  uint32_t reserved;
+  float final_logit_cap;
   uint32_t index_heads;
   uint32_t index_head_dim;
   uint32_t index_top_k;

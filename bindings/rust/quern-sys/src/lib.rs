@@ -81,6 +81,9 @@ pub const QUERN_MODEL_ROPE_INTERLEAVED: u32 = 128;
 pub const QUERN_MODEL_NO_ROPE: u32 = 256;
 pub const QUERN_MODEL_KV_TOKEN_SCALES: u32 = 512;
 pub const QUERN_MODEL_LAYER_NORM: u32 = 1024;
+pub const QUERN_MODEL_EMBEDDING_SCALE: u32 = 2048;
+pub const QUERN_MODEL_FP8_QUERIES: u32 = 4096;
+pub const QUERN_MODEL_FP8_LOGITS: u32 = 8192;
 pub const QUERN_WARM_LIST_ONLY: u32 = 1;
 pub const QUERN_WARM_ALLOW_UNSERVED: u32 = 2;
 pub const QUERN_WARM_HIT: i32 = 1;
@@ -476,7 +479,7 @@ pub struct quern_model {
     pub shared_experts: u32,
     pub activation: i32,
     pub rotary_dim: u32,
-    pub reserved: u32,
+    pub final_logit_cap: f32,
     pub index_heads: u32,
     pub index_head_dim: u32,
     pub index_top_k: u32,
