@@ -1,7 +1,9 @@
 // The kv_copy_pages op: copies pages of a cache.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <string>
+#include <utility>
 
 #include "jit/error.h"
 #include "sources/call.h"
@@ -52,10 +54,11 @@ jit::Unit unit(const jit::Spec& spec) {
 }
 
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
-  if ((model.flags & QUERN_MODEL_MLA) != 0 || model.head_dim == 0) return;
   const bool codes = (model.kv_dtype.bits != 0 ? model.kv_dtype.bits : model.dtype.bits) == 8;
-  const std::uint32_t dim_v = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
-  const bool halves = codes && (model.head_dim % 16 != 0 || dim_v % 16 != 0);
+  std::uint32_t dim_k = model.head_dim, dim_v = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
+  if ((model.flags & QUERN_MODEL_MLA) != 0) dim_k = model.kv_lora_rank + model.rope_head_dim, dim_v = 0;
+  if (dim_k == 0) return;
+  const bool halves = codes && (dim_k % 16 != 0 || dim_v % 16 != 0);
   specs->push_back(kConstants.to_spec({halves ? 8 : 16}, target.target));
 }
 
@@ -65,9 +68,10 @@ struct Problem {
   std::int64_t blocks;
 };
 
-// A pool and the one that its pages are copied to.
+// A pool and the one that its pages are copied to: [pages, page_size, heads, d], or numbers of each of these rows.
 struct Pools {
   Tensor from, to;
+  bool latent = false;  // given without heads: there is one
 };
 
 class Reader {
@@ -75,11 +79,15 @@ class Reader {
   Reader(const Call& call, Problem& problem) : call_(call), problem_(problem) {}
 
   Pools read_pools(const DLTensor* from, const char* name, const DLTensor* to, const char* to_name) {
-    Pools pools{read_pool(from, name), {}};
+    Pools pools{read_pool(from, name), {}, from != nullptr && from->ndim == 3};
     pools.to = to != nullptr ? read_pool(to, to_name) : pools.from;
     if (to != nullptr) {
+      if (to->ndim != from->ndim) refuse_rank(to_name, to->ndim, from->ndim);
       if (pools.to.dtype != pools.from.dtype) refuse_dtype(to_name, to->dtype, {pools.from.dtype});
-      for (int d = 1; d < 4; ++d) expect_extent(pools.to, to_name, d, pools.from.shape[d]);
+      for (int d = 1; d < 3; ++d) expect_extent(pools.to, to_name, d, pools.from.shape[d]);
+      const std::int64_t row = pools.from.shape[3];
+      if (pools.to.shape[3] != row)
+        refuse_extent(to_name, pools.latent ? 2 : 3, pools.to.shape[3], std::to_string(row).c_str());
     }
     expect_apart(pools.to, to != nullptr ? to_name : name);
     return pools;
@@ -91,10 +99,10 @@ class Reader {
   }
 
   // 16 bytes at a time, or as many as all rows are made of.
-  void choose_chunks(const Pools& k, const Pools& v) {
+  void choose_chunks(const Pools& k, const Pools* v) {
     int bytes = call_.alignment;
-    for (const Pools* pools : {&k, &v}) {
-      while (pools->from.shape[3] * bytes_of(pools->from.dtype) % bytes != 0) bytes /= 2;
+    for (const Pools* pools : {&k, v}) {
+      while (pools != nullptr && pools->from.shape[3] * bytes_of(pools->from.dtype) % bytes != 0) bytes /= 2;
     }
     problem_.chunk_bytes = bytes;
   }
@@ -112,8 +120,13 @@ class Reader {
         throw Error(QUERN_INVALID, std::string(to_name) + " is given; it must be NULL without " + name);
       return;
     }
-    Pools scales{read(from, name, 3, {Dtype::f32}, call_.place), {}};
-    scales.to = to != nullptr ? read(to, to_name, 3, {Dtype::f32}, call_.place) : scales.from;
+    const auto read_scales = [&](const DLTensor* given, const char* given_name) {
+      const int rank = codes.latent ? 2 : 3;
+      const Tensor t = read(given, given_name, rank, {Dtype::f32}, call_.place);
+      return codes.latent ? with_a_head(t) : t;
+    };
+    Pools scales{read_scales(from, name), {}, codes.latent};
+    scales.to = to != nullptr ? read_scales(to, to_name) : scales.from;
     for (int d = 0; d < 3; ++d) {
       expect_extent(scales.from, name, d, codes.from.shape[d]);
       expect_extent(scales.to, to != nullptr ? to_name : name, d, codes.to.shape[d]);
@@ -123,15 +136,29 @@ class Reader {
   }
 
  private:
+  // A latent pool's rows, or their scales, are those of one head.
+  Tensor with_a_head(const Tensor& t) {
+    Tensor result = t;
+    std::array<std::int64_t, 4>& shape = shapes_.at(used_++);
+    shape = {t.shape[0], t.shape[1], 1, t.rank == 3 ? t.shape[2] : 1};
+    result.shape = shape.data(), result.rank = t.rank + 1;
+    result.strides[2] = 0, result.strides[3] = t.rank == 3 ? t.strides[2] : 0;
+    return result;
+  }
+
   Tensor read_pool(const DLTensor* given, const char* name) {
+    if (given != nullptr && given->ndim != 3 && given->ndim != 4) refuse_rank(name, given->ndim, 3, 4);
+    const int rank = given != nullptr ? given->ndim : 4, last = rank - 1;
     const Tensor t =
-        read(given, name, 4, {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8},
+        read(given, name, rank, {Dtype::f16, Dtype::bf16, Dtype::f32, Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8},
              call_.place);
-    if (t.shape[3] < 8 || t.shape[3] % 8 != 0) refuse_extent(name, 3, t.shape[3], "positive multiples of 8");
-    expect_unit_stride(t, name, 3);
+    if (t.shape[last] < 8 || t.shape[last] % 8 != 0)
+      refuse_extent(name, last, t.shape[last], "positive multiples of 8");
+    expect_unit_stride(t, name, last);
     // Of 8 bits a row may be an odd number of 8 bytes.
-    expect_aligned(t, name, t.shape[3] * bytes_of(t.dtype) % 16 == 0 ? call_.alignment : std::min(call_.alignment, 8));
-    return t;
+    const bool wide = t.shape[last] * bytes_of(t.dtype) % 16 == 0;
+    expect_aligned(t, name, wide ? call_.alignment : std::min(call_.alignment, 8));
+    return rank == 3 ? with_a_head(t) : t;
   }
 
   void set(int kind, const Pools& pools, std::int64_t chunks) {
@@ -153,25 +180,36 @@ class Reader {
 
   const Call& call_;
   Problem& problem_;
+  std::array<std::array<std::int64_t, 4>, 8> shapes_{};  // of those that were given without heads
+  std::size_t used_ = 0;
 };
 
 Problem read_problem(const quern_kv_copy_pages_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
   Problem problem{};
   Reader reader(call, problem);
-  const Pools k = reader.read_pools(args.k, "k", args.k_to, "k_to"),
-              v = reader.read_pools(args.v, "v", args.v_to, "v_to");
-  reader.expect_same_pages(k, v, args.v);
-  reader.choose_chunks(k, v);
-  reader.take(0, k);
-  reader.take(1, v);
+  const Pools k = reader.read_pools(args.k, "k", args.k_to, "k_to");
   reader.take_scales(2, k, args.k_scale, "k_scale", args.k_scale_to, "k_scale_to");
-  reader.take_scales(3, v, args.v_scale, "v_scale", args.v_scale_to, "v_scale_to");
+  q::KvCopyPagesParams& p = problem.params;
+  if (args.v != nullptr) {
+    const Pools v = reader.read_pools(args.v, "v", args.v_to, "v_to");
+    reader.expect_same_pages(k, v, args.v);
+    reader.choose_chunks(k, &v);
+    reader.take(1, v);
+    reader.take_scales(3, v, args.v_scale, "v_scale", args.v_scale_to, "v_scale_to");
+  } else {
+    for (const auto& [name, given] :
+         {std::pair{"v_to", args.v_to}, {"v_scale", args.v_scale}, {"v_scale_to", args.v_scale_to}}) {
+      if (given != nullptr) throw Error(QUERN_INVALID, std::string(name) + " is given; it must be NULL without v");
+    }
+    reader.choose_chunks(k, nullptr);
+  }
+  reader.take(0, k);
+  if (args.v == nullptr) p.pages_from[1] = p.pages_from[0], p.pages_to[1] = p.pages_to[0];
   const Tensor sources = read_indices(args.sources, "sources", call.place);
   const Tensor destinations = read_indices(args.destinations, "destinations", call.place);
   if (destinations.dtype != sources.dtype) refuse_dtype("destinations", args.destinations->dtype, {sources.dtype});
   expect_extent(destinations, "destinations", 0, sources.shape[0]);
-  q::KvCopyPagesParams& p = problem.params;
   p.sources = {sources.data, sources.strides[0], sources.dtype == Dtype::i64};
   p.destinations = {destinations.data, destinations.strides[0], destinations.dtype == Dtype::i64};
   std::int64_t strips = 0;

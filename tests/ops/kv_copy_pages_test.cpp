@@ -174,6 +174,70 @@ TEST_P(KvCopyPages, CopiesThemAndNothingElse) {
   copying.check();
 }
 
+// A latent cache has no heads, and no values: its rows as they are, 656 bytes wide among them, and their scales.
+TEST(KvCopyPagesLatent, CopiesThemAndNothingElse) {
+  struct Latent {
+    Element element;
+    std::int64_t width, page_size;
+    bool scales, other_pool;
+  };
+  for (const Latent& c : {Latent{Element::bf16, 576, 64, false, false},
+                          {Element::e4m3, 576, 16, true, true},
+                          {Element::i8, 656, 5, false, true},
+                          {Element::e4m3, 72, 3, true, false}}) {
+    SCOPED_TRACE(std::to_string(c.width) + " of " + c.element.name());
+    Random random("latent");
+    Array rows(c.element, {kPages, c.page_size, c.width}), to(c.element, {kPages, c.page_size, c.width});
+    Array scales(Element::f32, {kPages, c.page_size}), scales_to(Element::f32, {kPages, c.page_size});
+    for (std::int64_t p = 0; p < kPages; ++p) {
+      for (std::int64_t t = 0; t < c.page_size; ++t) {
+        for (std::int64_t d = 0; d < c.width; ++d) rows.set(random.normal(), p, t, d);
+        scales.set(random.uniform(), p, t);
+      }
+    }
+    Array from(IntegerBits{32}, {2}), at(IntegerBits{32}, {2});
+    from.set_integer(3, 0), from.set_integer(0, 1), at.set_integer(11, 0), at.set_integer(7, 1);
+    for (Array* x : {&rows, &to, &scales, &scales_to, &from, &at}) x->upload();
+    auto args = sized<quern_kv_copy_pages_args>();
+    args.k = rows.tensor(), args.sources = from.tensor(), args.destinations = at.tensor();
+    if (c.other_pool) args.k_to = to.tensor();
+    if (c.scales) args.k_scale = scales.tensor();
+    if (c.scales && c.other_pool) args.k_scale_to = scales_to.tensor();
+    auto error = sized<quern_error>();
+    ASSERT_EQ(quern_kv_copy_pages_prepare(context(), &args, &error), QUERN_OK) << error.text;
+    const auto expected = [&](const Array& source, const Array& target) {
+      const std::vector<unsigned char> read = source.memory();
+      std::vector<unsigned char> bytes = target.memory();
+      const std::size_t page = bytes.size() / kPages;
+      for (const auto& [a, b] : {std::pair<std::size_t, std::size_t>{3, 11}, {0, 7}})
+        std::memcpy(&bytes[b * page], &read[a * page], page);
+      return bytes;
+    };
+    Array &target = c.other_pool ? to : rows, &target_scales = c.other_pool ? scales_to : scales;
+    const std::vector<unsigned char> wanted = expected(rows, target);
+    const std::vector<unsigned char> wanted_scales =
+        c.scales ? expected(scales, target_scales) : target_scales.memory();
+    ASSERT_EQ(quern_kv_copy_pages(context(), &args, &error), QUERN_OK) << error.text;
+    synchronize();
+    for (Array* x : {&rows, &to, &scales, &scales_to}) x->download();
+    EXPECT_EQ(target.memory(), wanted) << "QUERN_TEST_SEED=" << run_seed();
+    EXPECT_EQ(target_scales.memory(), wanted_scales);
+
+    const auto refused = [&](const std::vector<std::string_view>& parts) {
+      expect_refused(parts, [&](quern_error* e) { return quern_kv_copy_pages(context(), &args, e); });
+    };
+    args.v_scale = scales.tensor();
+    refused({"v_scale is given", "without v"});
+    args.v_scale = nullptr;
+    Array narrow(c.element, {kPages, c.page_size, c.width - 8});
+    args.k_to = narrow.tensor();
+    refused({"k_to.shape[2]", std::to_string(c.width)});
+    Array with_heads(c.element, {kPages, c.page_size, 1, c.width});
+    args.k_to = with_heads.tensor();
+    refused({"k_to has 4 dimensions"});
+  }
+}
+
 TEST(KvCopyPagesRefuses, PagesThatThePoolsDoNotHave) {
   if (on_cuda()) GTEST_SKIP() << "a GPU's call does not read index data";
   for (const std::int64_t column : {0, 1}) {
@@ -195,10 +259,11 @@ TEST(KvCopyPagesRefuses, EveryWrongArgument) {
   using C = Copying&;
   const std::vector<Mistake<Copying>> mistakes = {
       {"k NULL", {"k", "NULL"}, [](C c) { c.args.k = nullptr; }},
-      {"v NULL", {"v", "NULL"}, [](C c) { c.args.v = nullptr; }},
+      {"v NULL", {"v_to", "NULL without v"}, [](C c) { c.args.v = nullptr; }},
       {"sources NULL", {"sources", "NULL"}, [](C c) { c.args.sources = nullptr; }},
       {"destinations NULL", {"destinations", "NULL"}, [](C c) { c.args.destinations = nullptr; }},
-      {"k's rank", {"k", "dimensions"}, [](C c) { c.k.box().tensor.ndim = 3; }},
+      {"k's rank", {"k has 2 dimensions", "3 or 4"}, [](C c) { c.k.box().tensor.ndim = 2; }},
+      {"k without heads", {"k.shape[2] is 2", "multiples of 8"}, [](C c) { c.k.box().tensor.ndim = 3; }},
       {"v's dtype", {"v", "e4m3"}, [](C c) { c.v.box().tensor.dtype = kFloat32; }},
       {"k_to's dtype", {"k_to", "e4m3"}, [](C c) { c.k_to.box().tensor.dtype = kFloat32; }},
       {"k_to's heads", {"k_to.shape[2]", "2"}, [](C c) { c.k_to.box().shape[2] = 1; }},

@@ -103,7 +103,8 @@ class CachePages(Ops):
     ) -> None:
         """Copies page sources[i] of k and v to page destinations[i] of k_to and v_to, with their per-token scales.
 
-        k, v          [pages, page_size, kv_heads, d], any element type of a cache
+        k, v          [pages, page_size, kv_heads, d], any element type of a cache; of a latent cache k is
+                      [pages, page_size, d], its scales [pages, page_size], and v None
         k_to, v_to    other pools of the same page shape; None: k and v themselves
         k_scale, v_scale    [pages, page_size, kv_heads] f32: copied too, to k_scale_to and v_scale_to or within
         sources, destinations    [pairs] int32 or int64; pairs with a negative number are skipped"""
