@@ -11,6 +11,7 @@
 #include "sources/call.h"
 #include "sources/divisor.h"
 #include "sources/reduce/dims.h"
+#include "sources/strided.h"
 
 namespace quern::ops::reduce {
 namespace {
@@ -198,6 +199,8 @@ class Reader {
       if (!reduced(d)) steps_[static_cast<std::size_t>(d)][static_cast<std::size_t>(i)] = out.strides[of];
     }
     if (single) expect_extent(out, name, 0, 1);
+    expect_beside(out, name, x_, "x");
+    if (problem_.shape.y) expect_beside(out, name, y_, "y");
     for (int j = 0; j < i; ++j) {
       if (out.data != nullptr && out.data == result(j))
         refuse(std::string(name) + " is " + kOutNames[j] + "; only one can be written there");

@@ -99,9 +99,10 @@ const char* type_of(Dtype dtype) {
 struct Layout {
   std::int64_t bytes, alignment;
 };
-Layout layout_of(Reduction kind) {
+Layout layout_of(Reduction kind, bool exact) {
   if (kind == Reduction::none) return {1, 1};
   if (is_place(kind)) return {16, 8};
+  if (exact && is_sum(kind)) return {8, 8};
   return {kind == Reduction::logsumexp ? 8 : 4, 4};
 }
 
@@ -133,7 +134,7 @@ const quern_expression* identity() {
 std::int64_t state_bytes(const Shape& shape) {
   std::int64_t bytes = 0, alignment = 1;
   for (const Reduction kind : shape.kinds()) {
-    const Layout layout = layout_of(kind);
+    const Layout layout = layout_of(kind, shape.exact);
     bytes = (bytes + layout.alignment - 1) / layout.alignment * layout.alignment + layout.bytes;
     alignment = std::max(alignment, layout.alignment);
   }

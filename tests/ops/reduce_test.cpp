@@ -181,6 +181,27 @@ TEST(ReduceBatchInvariant, ColumnsAreTheSameBesideOthers) {
   EXPECT_TRUE(std::equal(fewer.begin(), fewer.begin() + 263 * 4, all.begin()));
 }
 
+// Sums of 8-bit integers that 32 bits do not hold: by rows in pieces, by rows of a team, and by columns.
+TEST(ReduceExact, GoesBeyond32Bits) {
+  struct Long {
+    std::vector<std::int64_t> shape;
+    std::uint32_t axes;
+  };
+  for (const Long& each : {Long{{1, 300'000}, 2}, {{3, 140'000}, 2}, {{140'000, 16}, 1}}) {
+    SCOPED_TRACE(testing::PrintToString(each.shape));
+    Case c = plain("long sums", each.shape, each.axes, {kDot, kSum, kMean});
+    c.x = Element::i8;
+    Problem problem(c);
+    const std::int64_t length = std::max(each.shape[0], each.shape[1]);
+    for (std::int64_t i = 0; i < each.shape[0]; ++i) {
+      for (std::int64_t j = 0; j < each.shape[1]; ++j) problem.x.put({i, j}, -127), problem.y.put({i, j}, -127);
+    }
+    ASSERT_GT(length * 127 * 127, std::int64_t{INT32_MAX});
+    ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+    problem.check();
+  }
+}
+
 // NaN, infinities and subnormal numbers, by rows and by columns.
 TEST(ReduceNumbers, AreAsTheDefinitionsHaveThem) {
   for (const bool columns : {false, true}) {

@@ -59,7 +59,7 @@ struct SumType {
 };
 template <>
 struct SumType<true> {
-  using Type = i32;
+  using Type = i64;
 };
 
 template <Reduction kind>
@@ -93,7 +93,7 @@ struct Sum {
     const f32 sum = static_cast<f32>(total);
     return kind == Reduction::mean ? sum / p.count : kind == Reduction::l2 ? sqrt(sum) : sum;
   }
-  QUERN_DEVICE i32 integer() const { return static_cast<i32>(total); }
+  QUERN_DEVICE i64 integer() const { return static_cast<i64>(total); }
 
  private:
   template <class T>
