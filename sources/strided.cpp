@@ -151,6 +151,20 @@ bool overlap(const View& a, const View& b) {
   return from_a + of_a.begin < from_b + of_b.end && from_b + of_b.begin < from_a + of_a.end;
 }
 
+void expect_beside(const Tensor& written, const char* name, const Tensor& read, const char* read_name, bool in_place) {
+  const auto view_of = [](const Tensor& t) {
+    View view;
+    view.data = t.data, view.rank = t.rank, view.dtype = t.dtype, view.bytes = bytes_of(t.dtype);
+    std::copy_n(t.shape, t.rank, view.shape.begin());
+    std::copy_n(t.strides, t.rank, view.strides.begin());
+    return view;
+  };
+  const View to = view_of(written), from = view_of(read);
+  if (!overlap(to, from) || (in_place && lie_alike(to, from))) return;
+  throw Error(QUERN_INVALID, std::string(name) + " lies over " + read_name + "; allowed: apart" +
+                                 (in_place ? ", or with its shape, strides and size of element" : ""));
+}
+
 void expect_apart(const View& view, const char* name) {
   std::array<int, kMostDimensions> order{};
   int count = 0;

@@ -41,6 +41,10 @@ View broadcast(const View& view, const char* name, const View& to, const char* t
 bool overlap(const View& a, const View& b);
 // Whether each element of one lies in the place of the other's.
 bool lie_alike(const View& a, const View& b);
+// The same of two tensors that an op has read: that what is written lies beside what is read, or, with `in_place`, may
+// lie just as that does. Throws Error(QUERN_INVALID) naming both.
+void expect_beside(const Tensor& written, const char* name, const Tensor& read, const char* read_name,
+                   bool in_place = false);
 // That no two elements of what is written lie in the same place.
 void expect_apart(const View& view, const char* name);
 

@@ -15,6 +15,7 @@
 #include "sources/launch.h"
 #include "sources/ops.h"
 #include "sources/row_alignment.h"
+#include "sources/strided.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::conv1d {
@@ -160,8 +161,7 @@ Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool
   if (taps < 2 || taps > kMostTaps) refuse_extent("weight", 1, taps, "2 to 8");
   for (int d = 0; d < 2; ++d) expect_extent(out, "out", d, x.shape[d]);
   expect_apart(out, "out");
-  if (out.data != nullptr && out.data == x.data && tokens > 0)
-    throw Error(QUERN_INVALID, "out begins where x does; allowed: another place");
+  expect_beside(out, "out", x, "x");
 
   Problem problem{};
   q::Conv1dParams& p = problem.params;

@@ -5,6 +5,7 @@
 
 #include "jit/error.h"
 #include "sources/conv1d/general.h"
+#include "sources/strided.h"
 
 namespace quern::ops::conv1d {
 namespace {
@@ -83,8 +84,7 @@ General read_general(const quern_conv1d_args& args, const Runtime& runtime, bool
   expect_extent(p.out, "out", 1, p.outs);
   expect_extent(p.out, "out", 2, p.places);
   expect_apart(p.out, "out");
-  if (p.out.data != nullptr && p.out.data == p.x.data && p.batch > 0)
-    throw Error(QUERN_INVALID, "out begins where x does; allowed: another place");
+  expect_beside(p.out, "out", p.x, "x");
   if (args.bias != nullptr) {
     p.bias = read(args.bias, "bias", 1, {p.dtype}, place);
     expect_extent(p.bias, "bias", 0, p.outs);

@@ -15,6 +15,7 @@
 #include "sources/launch.h"
 #include "sources/ops.h"
 #include "sources/row_alignment.h"
+#include "sources/strided.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::gather {
@@ -114,6 +115,8 @@ Problem read_problem(const quern_gather_args& args, const Runtime& runtime, bool
   expect_extent(out, "out", 0, ids.shape[0]);
   expect_extent(out, "out", 1, table.shape[1]);
   expect_apart(out, "out");
+  expect_beside(out, "out", table, "table");
+  expect_beside(out, "out", ids, "ids");
   if (!(args.scale >= 0.0f) || std::isinf(args.scale)) refuse_value("scale", double{args.scale}, "0 (1) and more");
   const float scale = args.scale == 0.0f ? 1.0f : args.scale;
   if (scale != 1.0f && !floats) {

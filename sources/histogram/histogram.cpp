@@ -11,6 +11,7 @@
 #include "sources/histogram/params.cuh"
 #include "sources/launch.h"
 #include "sources/ops.h"
+#include "sources/strided.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::histogram {
@@ -125,6 +126,7 @@ Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, b
   expect_extent(out, "counts", 0, x.shape[0]);
   if (out.shape[1] < 1 || out.shape[1] > kMostBins) refuse_extent("counts", 1, out.shape[1], "1 to 2^24");
   expect_apart(out, "counts");
+  expect_beside(out, "counts", x, "x");
   Tensor data = x;
   data.strides[0] = 0;
   expect_aligned(data, "x", call.alignment);

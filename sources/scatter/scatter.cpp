@@ -15,6 +15,7 @@
 #include "sources/ops.h"
 #include "sources/row_alignment.h"
 #include "sources/scatter/params.cuh"
+#include "sources/strided.h"
 #include "sources/tensor.h"
 #include "sources/workspace.h"
 
@@ -135,8 +136,8 @@ Problem read_problem(const quern_scatter_args& args, const Runtime& runtime, boo
   expect_extent(ids, "ids", 0, x.shape[0]);
   expect_extent(out, "out", 1, x.shape[1]);
   expect_apart(out, "out");
-  if (out.data != nullptr && out.data == x.data && out.shape[0] > 0 && x.shape[0] > 0)
-    throw Error(QUERN_INVALID, "out begins where x does; allowed: another place");
+  expect_beside(out, "out", x, "x");
+  expect_beside(out, "out", ids, "ids");
   if (!(args.scale >= 0.0f) || std::isinf(args.scale)) refuse_value("scale", double{args.scale}, "0 (1) and more");
   const float scale = args.scale == 0.0f ? 1.0f : args.scale;
   if (scale != 1.0f && !floats) refuse_value("scale", double{args.scale}, "0 and 1, unless x is f16, bf16 or f32");

@@ -14,6 +14,7 @@
 #include "sources/launch.h"
 #include "sources/ops.h"
 #include "sources/sort/params.cuh"
+#include "sources/strided.h"
 #include "sources/tensor.h"
 #include "sources/together.h"
 #include "sources/workspace.h"
@@ -159,13 +160,16 @@ void expect_same_dtype(const DLTensor& given, const char* name, const DLTensor& 
                                  type_text(as.dtype) + ", as " + as_name);
 }
 
-void read_values(const quern_sort_args& args, const Tensor& keys, const Place& place, Problem* problem) {
+// keys_out without data: there is none.
+void read_values(const quern_sort_args& args, const Tensor& keys, const Tensor& keys_out, const Place& place,
+                 Problem* problem) {
   if (args.values_out == nullptr) {
     if (args.values != nullptr) refuse_missing("values_out");
     return;
   }
   q::SortParams& p = problem->params;
   const DLDataType type = args.values_out->dtype;
+  Tensor values;
   if (args.values == nullptr) {
     const Dtype dtype = dtype_of(type);
     if (dtype != Dtype::i32 && dtype != Dtype::i64) refuse_dtype("values_out", type, {Dtype::i32, Dtype::i64});
@@ -176,13 +180,17 @@ void read_values(const quern_sort_args& args, const Tensor& keys, const Place& p
                   "values is " + type_text(args.values->dtype) + "; allowed: dtypes of 8, 16, 32 and 64 bits");
     }
     expect_same_dtype(*args.values_out, "values_out", *args.values, "values");
-    const Tensor values = read_bits(*args.values, "values", bits, place);
+    values = read_bits(*args.values, "values", bits, place);
     for (int d = 0; d < 2; ++d) expect_extent(values, "values", d, keys.shape[d]);
+    expect_beside(keys_out, "keys_out", values, "values");
     p.values = values.data, p.values_stride = values.strides[0];
   }
   const Tensor out = read_bits(*args.values_out, "values_out", type.bits, place);
   for (int d = 0; d < 2; ++d) expect_extent(out, "values_out", d, keys.shape[d]);
   expect_apart(out, "values_out");
+  expect_beside(out, "values_out", values, "values", true);
+  expect_beside(out, "values_out", keys, "keys");
+  expect_beside(out, "values_out", keys_out, "keys_out");
   p.values_out = out.data, p.values_out_stride = out.strides[0];
   problem->shape.value = type.bits / 8;
 }
@@ -214,14 +222,16 @@ Problem read_problem(const quern_sort_args& args, const Runtime& runtime, bool m
   p.segments = static_cast<q::i32>(keys.shape[0]), p.n = static_cast<q::i32>(keys.shape[1]);
   problem.longest = p.n, problem.elements = keys.shape[0] * keys.shape[1];
   if (args.keys_out == nullptr && args.values_out == nullptr) refuse_missing("keys_out");
+  Tensor out;
   if (args.keys_out != nullptr) {
     expect_same_dtype(*args.keys_out, "keys_out", *args.keys, "keys");
-    const Tensor out = read_bits(*args.keys_out, "keys_out", args.keys->dtype.bits, call.place);
+    out = read_bits(*args.keys_out, "keys_out", args.keys->dtype.bits, call.place);
     for (int d = 0; d < 2; ++d) expect_extent(out, "keys_out", d, keys.shape[d]);
     expect_apart(out, "keys_out");
+    expect_beside(out, "keys_out", keys, "keys", true);
     p.keys_out = out.data, p.keys_out_stride = out.strides[0];
   }
-  read_values(args, keys, call.place, &problem);
+  read_values(args, keys, out, call.place, &problem);
   if (args.max_segment < 0) refuse_value("max_segment", args.max_segment, "0 (all) and more");
   if (args.offsets != nullptr) {
     read_offsets(args, keys, runtime, call, may_lack_data, &problem);

@@ -236,7 +236,7 @@ TEST(Conv1dGeneralRefuses, EveryWrongArgument) {
       {"offsets", {"offsets", "NULL"}, [](G g) { g.args.offsets = g.bias.tensor(); }},
       {"state", {"state", "NULL"}, [](G g) { g.args.state = g.x.tensor(); }},
       {"reserved", {"reserved", "0"}, [](G g) { g.args.reserved = 1; }},
-      {"over x", {"out begins where x does"}, [](G g) { g.out.box().tensor.data = g.x.box().tensor.data; }, true},
+      {"over x", {"out lies over x"}, [](G g) { g.out.box().tensor.data = g.x.box().tensor.data; }, true},
       {"results over each other", {"out.strides"}, [](G g) { g.out.box().strides[0] = 1; }},
       {"an unknown flag", {"flags"}, [](G g) { g.args.flags = 1u << 17; }},
       {"no workspace", {"workspace"}, [](G g) { g.args.workspace = nullptr, g.args.workspace_size = 0; }, true},

@@ -302,7 +302,7 @@ TEST(Conv1dRefuses, EveryWrongArgument) {
       {"no offsets", {"offsets.shape[0]", "1 and more"}, [](C c) { c.offsets.box().shape[0] = 0; }},
       {"offsets' dtype", {"offsets", "f32", "int32"}, [](C c) { c.offsets.box().tensor.dtype = kFloat32; }},
       {"x's last stride", {"x.strides[1]", "1"}, [](C c) { c.x.box().strides[1] = 2; }},
-      {"over x", {"out begins where x does"}, [](C c) { c.args.out = c.args.x; }},
+      {"over x", {"out lies over x"}, [](C c) { c.args.out = c.args.x; }},
       {"an unknown flag", {"flags"}, [](C c) { c.args.flags = 1u << 17; }},
       {"data's alignment", {"x", "data"}, [](C c) { c.x.box().tensor.byte_offset = 8; }, true},
       {"without data", {"out", "NULL"}, [](C c) { c.out.box().tensor.data = nullptr; }, true},

@@ -201,6 +201,7 @@ TEST(HistogramRefuses, EveryWrongArgument) {
       {"no bins", {"counts.shape[1]", "1 to 2^24"}, [](C c) { c.counts.box().shape[1] = 0; }},
       {"x's last stride", {"x.strides[1]", "1"}, [](C c) { c.x.box().strides[1] = 2; }},
       {"counts over each other", {"counts.strides[0]"}, [](C c) { c.counts.box().strides[0] = 39; }},
+      {"over x", {"counts lies over x"}, [](C c) { c.counts.box().tensor.data = c.x.box().tensor.data; }, true},
       {"low of integers", {"low", "of integers"}, [](C c) { c.args.low = 1.0f; }},
       {"high of integers", {"high", "of integers"}, [](C c) { c.args.high = 1.0f; }},
       {"an unknown flag", {"flags"}, [](C c) { c.args.flags = 1u << 18; }},

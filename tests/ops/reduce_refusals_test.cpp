@@ -43,6 +43,7 @@ TEST(ReduceRefuses, EveryWrongArgument) {
          static std::int64_t none[] = {0};
          d.out[0].strides = none;
        }},
+      {"out within x", {"out lies over x"}, [](P d) { d.out[0].data = d.x.tensor.data; }, true},
       {"two results in one place", {"out1 is out"}, [](P d) { d.out[1] = d.out[0], d.args.reduction1 = kMax; }, true},
       {"dot without y", {"y"}, [](P d) { d.args.reduction = kDot; }},
       {"y for nothing", {"y", "NULL"}, [](P d) { d.args.y = d.args.x; }},
