@@ -50,6 +50,7 @@ void done_with_next(q::MessageQueue& queue) {
 
 std::string value_text(const q::PrintedValue& value) {
   if (value.kind == q::Printed::integer) return std::to_string(static_cast<std::int64_t>(value.bits));
+  if (value.kind == q::Printed::natural) return std::to_string(value.bits);
   char text[40];
   if (value.kind == q::Printed::pointer) {
     std::snprintf(text, sizeof(text), "0x%llx", static_cast<unsigned long long>(value.bits));

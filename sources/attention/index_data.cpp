@@ -40,6 +40,12 @@ void list_index_data(const quern_attention_args& args, const Problem& problem, I
                   "max_q_len");
   }
   list_rooms(args, p, list);
+  if (problem.shape.mask) {
+    list->in_range("mask_keys", p.mask_keys, batch, 0, args.max_kv_len, "sequence", "max_kv_len");
+    q::IndexCheck& rows = list->add(q::CheckKind::mask_rows, "mask_indptr", integers(p.mask_indptr), batch, "sequence",
+                                    "where all of its rows lie within mask");
+    rows.counts = p.mask_keys, rows.queries = p.cu_q, rows.most = args.mask->shape[0];
+  }
   if (p.pages == nullptr) return;
   // The pages that hold a key which some query of the sequence sees; what else the table holds is never followed.
   q::IndexCheck& pages = list->pages(p.pages, p.page_indptr, p.pages_stride, p.lengths, batch, p.page_size,

@@ -59,7 +59,7 @@ QUERN_DEVICE PrintedValue printed(f64 v) {
 }
 QUERN_DEVICE PrintedValue printed(f32 v) { return printed(static_cast<f64>(v)); }
 QUERN_DEVICE PrintedValue printed(i64 v) { return {static_cast<u64>(v), Printed::integer, 0}; }
-QUERN_DEVICE PrintedValue printed(u64 v) { return printed(static_cast<i64>(v)); }
+QUERN_DEVICE PrintedValue printed(u64 v) { return {v, Printed::natural, 0}; }
 QUERN_DEVICE PrintedValue printed(i32 v) { return printed(static_cast<i64>(v)); }
 QUERN_DEVICE PrintedValue printed(u32 v) { return printed(static_cast<i64>(v)); }
 QUERN_DEVICE PrintedValue printed(bool v) { return printed(static_cast<i64>(v)); }

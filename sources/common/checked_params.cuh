@@ -9,9 +9,9 @@ namespace q {
 
 // A message stands in host memory that the device writes into. `ready` is its number, from 1, once all of it is there.
 inline constexpr i32 kMessageBytes = 512, kFormatBytes = 192, kPrinted = 8;
-enum class Printed : u32 { integer, number, pointer };
+enum class Printed : u32 { integer, natural, number, pointer };
 struct PrintedValue {
-  u64 bits;  // an i64, an f64 or an address
+  u64 bits;  // an i64, a u64, an f64 or an address
   Printed kind;
   u32 reserved;
 };

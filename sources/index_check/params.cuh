@@ -9,15 +9,16 @@
 namespace q {
 
 enum class CheckKind : i32 {
-  each,           // values[row], or values[row][column] of the first counts[row] or `columns`: least to most
-  earlier,        // values[row][column]: least to column - 1
-  offsets,        // values[0 .. rows]: from 0 on, never falling, the last at most `most`
-  extents,        // values[row + 1] - values[row]: at most `most`
-  rooms,          // values[row]: 0 to (indptr[row + 1] - indptr[row]) * size
-  pages,          // the pages of the first counts[row] places of `size` each, by row of a table or by indptr: 0 to most
-  listed,         // values[token][column], tokens by indptr or a token a row: less than counts[row]
-  members,        // values[indptr[0] .. indptr[rows]]: 0 to most
-  new_lengths,    // values[row]: from the row's new tokens (by indptr, else 1) to its pages' places
+  each,         // values[row], or values[row][column] of the first counts[row] or `columns`: least to most
+  earlier,      // values[row][column]: least to column - 1
+  offsets,      // values[0 .. rows]: from 0 on, never falling, the last at most `most`
+  extents,      // values[row + 1] - values[row]: at most `most`
+  mask_rows,    // values[row]: where the row's queries' masks of counts[row] bits begin, in bytes: 0 to where they fit
+  rooms,        // values[row]: 0 to (indptr[row + 1] - indptr[row]) * size
+  pages,        // the pages of the first counts[row] places of `size` each, by row of a table or by indptr: 0 to most
+  listed,       // values[token][column], tokens by indptr or a token a row: less than counts[row]
+  members,      // values[indptr[0] .. indptr[rows]]: 0 to most
+  new_lengths,  // values[row]: from the row's new tokens (by indptr, else 1) to its pages' places
   new_positions,  // values[token] of the row's new tokens: less than its pages' places
   new_pages,      // the pages that the row's new tokens go to
   distinct        // values[row] of which none from least to most comes twice
@@ -37,7 +38,7 @@ struct IndexCheck {
   Integers others;     // positions of new tokens, or a companion
   const i32* counts;   // per row; null: none
   const i32* indptr;   // [rows + 1]; null: none
-  const i32* queries;  // pages: [rows + 1], rows without queries are passed over; null: one each
+  const i32* queries;  // pages, mask_rows: [rows + 1], rows without queries are passed over; null: one each
   const i32* page_indptr;
   i64 row_stride;  // of values, in elements
   i64 rows, columns;
@@ -78,6 +79,9 @@ QUERN_SHARED_CODE inline i64 begin_of_pages(const IndexCheck& c, i64 row) {
 QUERN_SHARED_CODE inline i64 room_of_pages(const IndexCheck& c, i64 row) {
   return (c.page_indptr != nullptr ? c.page_indptr[row + 1] - c.page_indptr[row] : c.columns) * c.size;
 }
+QUERN_SHARED_CODE inline i64 queries_of(const IndexCheck& c, i64 row) {
+  return c.queries != nullptr ? c.queries[row + 1] - c.queries[row] : 1;
+}
 QUERN_SHARED_CODE inline i64 least_of(i64 a, i64 b) { return a < b ? a : b; }
 QUERN_SHARED_CODE inline i64 largest_of(i64 a, i64 b) { return a > b ? a : b; }
 
@@ -98,7 +102,7 @@ QUERN_SHARED_CODE inline bool each_fault(const IndexCheck& c, i64 row, const Wal
 }
 
 QUERN_SHARED_CODE inline bool pages_fault(const IndexCheck& c, i64 row, const Walkers& w, IndexFault& fault) {
-  const i64 length = c.counts[row], queries = c.queries != nullptr ? c.queries[row + 1] - c.queries[row] : 1;
+  const i64 length = c.counts[row], queries = queries_of(c, row);
   if (queries <= 0) return false;
   const i64 first = largest_of(length - queries - c.window, 0) / c.size;
   const i64 begin = begin_of_pages(c, row);
@@ -176,6 +180,12 @@ QUERN_SHARED_CODE inline bool one_fault(const IndexCheck& c, i64 row, IndexFault
     fault = {row, -1, -1, value, 0, room, 0};
     return true;
   }
+  if (c.kind == CheckKind::mask_rows) {
+    const i64 begin = integer_at(c.values, row), bytes = queries_of(c, row) * ((c.counts[row] + i64{7}) / 8);
+    if (bytes <= 0 || (begin >= 0 && begin <= c.most - bytes)) return false;
+    fault = {row, -1, -1, begin, 0, c.most - bytes, 0};
+    return true;
+  }
   // distinct
   const i64 value = integer_at(c.values, row);
   if (value < c.least || value > c.most || row >= kMostDistinct) return false;
@@ -202,7 +212,8 @@ QUERN_SHARED_CODE inline bool first_fault(const IndexCheck& c, const Walkers& w,
     return false;
   }
   const bool alone = c.kind == CheckKind::offsets || c.kind == CheckKind::extents || c.kind == CheckKind::rooms ||
-                     c.kind == CheckKind::distinct || (c.kind == CheckKind::each && c.columns < 0);
+                     c.kind == CheckKind::distinct || c.kind == CheckKind::mask_rows ||
+                     (c.kind == CheckKind::each && c.columns < 0);
   if (alone) {
     const Walkers one = {0, 1, 0, 1};
     for (i64 row = w.team * w.members + w.member; row < c.rows; row += w.teams * w.members) {

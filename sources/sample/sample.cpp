@@ -6,6 +6,7 @@
 #include "sources/clusters.h"
 #include "sources/common_headers.h"
 #include "sources/embedded.h"
+#include "sources/index_data.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
 #include "sources/sample/read.h"
@@ -235,6 +236,24 @@ void choose(Problem& problem, const jit::DeviceInfo& device) {
   if (problem.blocks == 0) problem.shape = asked, problem.shape.edits = asked.edits || asked.filters;
 }
 
+void list_index_data(const q::SampleParams& p, IndexList* list) {
+  if (p.count == 0) return;
+  if (p.rows != nullptr) {
+    list->in_range("rows", p.rows, p.count, 0, std::int64_t{p.logit_rows} - 1, nullptr, "the rows of logits");
+  }
+  const auto add = [&](const char* name, const q::TokenList& tokens, const char* bound) {
+    if (tokens.lengths != nullptr) list->in_range(name, tokens.lengths, p.count, 0, tokens.most, "row", bound);
+  };
+  add("prompt_lengths", p.prompt, "the columns of prompt_tokens");
+  add("output_lengths", p.output, "the columns of output_tokens");
+  if (p.bias_offsets == nullptr) return;
+  list->offsets("bias_offsets", p.bias_offsets, p.count, p.bias_entries, "row", "the extent of bias_ids");
+  list->extents("bias_offsets (the biases of row #)", "bias_offsets", p.bias_offsets, p.count, p.max_bias, "max_bias");
+  q::IndexCheck& ids = list->add(q::CheckKind::members, "bias_ids[#]", integers(p.bias_ids), p.count, nullptr,
+                                 "tokens of the vocabulary");
+  ids.indptr = p.bias_offsets, ids.most = std::int64_t{p.vocab} - 1;
+}
+
 }  // namespace
 
 std::uint64_t workspace(const Runtime& runtime, const quern_sample_args& args) {
@@ -256,6 +275,10 @@ void prepare(const Runtime& runtime, const quern_sample_args& args) {
 
 void run(const Runtime& runtime, const quern_sample_args& args) {
   Problem problem = read_problem(args, runtime, false);
+  // Rows and biases that are out of range are told in the caller's status, on `host` too; without one they are checked
+  // here.
+  if (args.status == nullptr)
+    check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem.params, &list); });
   choose(problem, runtime.driver->device());
   divide_rows(&problem);
   launch_problem(runtime, &problem, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target),

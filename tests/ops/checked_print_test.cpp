@@ -37,7 +37,7 @@ constexpr const char* kPrinting = R"(
 #include "quern/kernel.cuh"
 namespace q {
 QUERN_DEVICE void work(const u32* stop, u32* out) {
-  if (thread_index() == 3) print("half of {} is {} {}", 7, 3.5f, stop == nullptr);
+  if (thread_index() == 3) print("half of {} is {} {}, {} {}", 7, 3.5f, stop == nullptr, ~u64{0}, -2);
   // Until the line has been read: a kernel that hangs unless somebody listens while it runs.
   while (load_volatile(stop) == 0) {
   }
@@ -111,7 +111,7 @@ TEST(CheckedCalls, KernelsPrintWhileTheyRun) {
   printing.run();
   EXPECT_TRUE(printing.in_time) << "the line came after the kernel's end, or never";
   EXPECT_EQ(printing.out.integer(31), 1);
-  EXPECT_TRUE(printing.heard.has("block (0, 0, 0), thread 3: half of 7 is 3.5 0"));
+  EXPECT_TRUE(printing.heard.has("block (0, 0, 0), thread 3: half of 7 is 3.5 0, 18446744073709551615 -2"));
 }
 
 // It has another key, and says nothing.

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <string>
+#include <utility>
 
 #include "tests/ops/attention_problem.h"
+#include "tests/ops/coded_attention.h"
 #include "tests/ops/refusal.h"
 
 namespace quern::test {
@@ -106,6 +109,34 @@ TEST(IndexData, RaggedKeys) {
                           ints(a.lengths)[0] = 5000;
                         }},
                    });
+}
+
+// Rows of a custom mask that lie outside of it, and numbers of keys that no sequence has, by any bounds.
+TEST(IndexData, CustomMasks) {
+  if (on_cuda()) GTEST_SKIP() << "a GPU's call does not read index data";
+  for (const bool ragged : {false, true}) {
+    CodedCase c;
+    c.name = "misled masks", c.mask = true, c.ragged = ragged;
+    c.sequences = {{3, 40}, {1, 33}, {4, 64}};
+    CodedAttention attention(c);
+    ASSERT_NO_FATAL_FAILURE(attention.run(context()));
+    std::int32_t *const begin = ints(attention.args.mask_indptr), *const keys = ints(attention.args.mask_keys);
+    keys[1] = 30;  // so that every sequence has rows
+    const std::int32_t bytes = static_cast<std::int32_t>(attention.args.mask->shape[0]);
+    const auto refused = [&](const std::vector<std::string_view>& words) {
+      expect_refused(words, [&](quern_error* e) { return quern_attention(context(), &attention.args, e); });
+    };
+    for (const std::int32_t wrong : {-1, bytes - 3, 1'000'000'000, -1'000'000'000}) {
+      const std::int32_t right = std::exchange(begin[1], wrong);
+      refused({"mask_indptr[1]", "sequence 1", std::to_string(wrong), "0 to " + std::to_string(bytes - 4), "mask"});
+      begin[1] = right;
+    }
+    for (const std::int32_t wrong : {-5, 1'000'000'000}) {
+      const std::int32_t right = std::exchange(keys[0], wrong);
+      refused({"mask_keys[0]", "sequence 0", std::to_string(wrong), "max_kv_len"});
+      keys[0] = right;
+    }
+  }
 }
 
 // What no query sees is never followed, and may be anything.

@@ -147,6 +147,40 @@ TEST(Sample, RowsThatAreWrongSaySo) {
   EXPECT_EQ(out.ids[4], 17);
 }
 
+// A bias of no token, offsets that lead out of the entries, and more biases than max_bias: told by row, and no row
+// beside it minds.
+TEST(Sample, BiasesThatAreWrongSaySo) {
+  Random random("sample biases");
+  SampleInput in = make_input(random, 300, Element::f32, 4);
+  in.temperature.assign(4, 0.0f);
+  in.bias = {{{5, 1.0f}, {7, -2.0f}, {9, 0.5f}}, {{300, 1.0f}}, {{-1, 1.0f}}, {{299, 900.0f}}};
+  SampleCall call(in);
+  call.args.max_bias = 2;
+  const SampleOutput out = call.run();
+  EXPECT_EQ(out.status, (std::vector<std::int32_t>{QUERN_SAMPLE_CAPACITY, QUERN_SAMPLE_INDEX, QUERN_SAMPLE_INDEX, 0}));
+  EXPECT_EQ(out.ids, (std::vector<std::int64_t>{-1, -1, -1, 299}));
+}
+
+// Without a status `host` says what is wrong with the indices, by name; what is no token of a list is passed over.
+TEST(Sample, IndicesThatAreWrongAreNamedWithoutAStatus) {
+  if (on_cuda()) GTEST_SKIP() << "a GPU's call does not read index data";
+  Random random("sample indices");
+  SampleInput in = make_input(random, 300, Element::f32, 3);
+  in.bias = {{{5, 1.0f}, {7, -2.0f}}, {}, {{299, 3.0f}}};
+  in.prompt = {{1, 2}, {3}, {}};
+  in.repetition = {1.5f, 1.5f, 1.5f};
+  const auto refused = [&](const std::function<void(SampleInput&)>& spoil, const std::vector<std::string_view>& words) {
+    SampleInput wrong = in;
+    spoil(wrong);
+    SampleCall call(wrong);
+    call.args.status = nullptr;
+    expect_refused(words, [&](quern_error* e) { return quern_sample(context(), &call.args, e); });
+  };
+  refused([](SampleInput& i) { i.rows = {0, 3, 1}; }, {"rows[1]", "is 3", "0 to 2", "the rows of logits"});
+  refused([](SampleInput& i) { i.rows = {0, 2, -1}; }, {"rows[2]", "is -1"});
+  refused([](SampleInput& i) { i.bias[2][0].first = 300; }, {"bias_ids[2]", "is 300", "0 to 299"});
+}
+
 TEST(Sample, BadCallsAreRefused) {
   using C = SampleCall;
   const auto bad_top_p = [](float v) {
