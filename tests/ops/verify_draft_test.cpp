@@ -359,6 +359,30 @@ TEST(VerifyDraftSequences, AreTheirOwn) {
     EXPECT_EQ(shorter.accepted.integer(b), std::min<std::int64_t>(together.accepted.integer(b), b % 3));
 }
 
+// The largest vocabularies, in rows that begin within a vector, by one block a row: each token can be written.
+TEST(VerifyDraftSequences, WriteAnyTokenOfTheLargestVocabulary) {
+  constexpr std::int64_t kVocab = std::int64_t{1} << 20;
+  for (const std::int64_t shift : {0, 1, 3}) {
+    for (const std::int64_t token : {std::int64_t{0}, std::int64_t{65539}, kVocab / 2 + 1, kVocab - 1}) {
+      SCOPED_TRACE(std::to_string(shift) + ", token " + std::to_string(token));
+      Array target(Element::f32, {1, 1, kVocab + 4}), draft_ids(IntegerBits{32}, {1, 0}),
+          accepted(IntegerBits{32}, {1}), ids(IntegerBits{32}, {1, 1}), status(IntegerBits{32}, {1});
+      for (std::int64_t t = 0; t < kVocab + 4; ++t) target.set(0, 0, 0, t);
+      target.set(1, 0, 0, shift + token);
+      for (Array* each : {&target, &draft_ids, &accepted, &ids, &status}) each->upload();
+      target.box().shape[2] = kVocab, target.box().tensor.byte_offset = static_cast<std::uint64_t>(4 * shift);
+      auto args = sized<quern_verify_draft_args>();
+      args.target = target.tensor(), args.draft_ids = draft_ids.tensor(), args.accepted = accepted.tensor();
+      args.ids = ids.tensor(), args.status = status.tensor();
+      args.alignment = 4, args.max_sms = 1, args.seed = 5;
+      ASSERT_NO_FATAL_FAILURE(run_op(context(), kVerify, args));
+      ids.download(), status.download();
+      EXPECT_EQ(ids.integer(0, 0), token);
+      EXPECT_EQ(status.integer(0), 0);
+    }
+  }
+}
+
 // Drafts that are all taken, as draft and target say the same: what lies behind a length is not.
 TEST(VerifyDraftSequences, EndWhereTheirDraftsEnd) {
   Tree tree;

@@ -101,7 +101,9 @@ struct Node {
   }
 };
 
-inline constexpr i32 kMostSteps = 128;  // of kEach tokens each, that a thread takes of 2^20
+// Of kTiles tiles each, that a warp takes of 2^20 tokens and of what lies before them in their first vector.
+inline constexpr i32 kMostTiles = ((1 << 20) + kVector - 1 + kTile - 1) / kTile;
+inline constexpr i32 kMostSteps = ((kMostTiles + kWarps - 1) / kWarps + kTiles - 1) / kTiles;
 
 struct DrawRoom {
   u64* of_steps;   // [kWarps * kMostSteps]
