@@ -37,9 +37,13 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.interleaved = turns && (model.flags & QUERN_MODEL_ROPE_INTERLEAVED) != 0;
   std::vector<q::CacheKind> kinds = {q::CacheKind::plain};
   const Dtype cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
+  const bool chosen = model.index_top_k != 0, of_656 = shape.d_latent == 512 && shape.d_rope == 64;
   if (cache == Dtype::e4m3) {
     kinds = {q::CacheKind::e4m3_tensor, q::CacheKind::e4m3_token};
-    if (shape.d_latent == 512 && shape.d_rope == 64) kinds.push_back(q::CacheKind::rows656);
+    if (chosen && of_656) kinds.push_back(q::CacheKind::rows656);
+  } else if (cache == Dtype::u8) {
+    if (!of_656) return;
+    kinds = {q::CacheKind::rows656};
   } else if (cache != shape.element) {
     return;
   }
@@ -51,6 +55,12 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
       specs->push_back(to_spec(shape, target.target));
     }
   }
+  // The keys of an indexer: as they come, in e4m3 with a scale a token.
+  if (!chosen || model.index_head_dim % 16 != 0 || model.index_head_dim > kMostLatent) return;
+  Shape keys;
+  keys.element = shape.element, keys.kind = q::CacheKind::e4m3_token;
+  keys.d_latent = static_cast<int>(model.index_head_dim), keys.d_rope = 0;
+  specs->push_back(to_spec(keys, target.target));
 }
 
 }  // namespace

@@ -116,13 +116,15 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   const Dtype cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
   std::vector<q::CacheKind> kinds = {q::CacheKind::plain};
   std::vector<Indexed> indexed = {Indexed::no};
+  // By lists of keys where an indexer chooses them (DeepSeek-V3.2), whose 8-bit rows may be of 656 bytes.
+  const bool chosen = model.index_top_k != 0, of_656 = shape.d_latent == 512 && shape.d_rope == 64;
+  if (chosen) indexed = {Indexed::no, Indexed::positions, Indexed::slots};
   if (cache == Dtype::e4m3) {
     kinds = {q::CacheKind::e4m3_tensor, q::CacheKind::e4m3_token};
+    if (chosen && of_656) kinds.push_back(q::CacheKind::rows656);
   } else if (cache == Dtype::u8) {
-    // Rows of 656 bytes are read by lists (DeepSeek-V3.2).
-    if (shape.d_latent != 512 || shape.d_rope != 64) return;
+    if (!of_656) return;
     kinds = {q::CacheKind::rows656};
-    indexed = {Indexed::no, Indexed::positions, Indexed::slots};
   } else if (cache != shape.element) {
     return;
   }

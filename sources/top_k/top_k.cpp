@@ -1,5 +1,7 @@
 // The top_k op: the largest of each row, and where they are.
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "jit/error.h"
 #include "sources/call.h"
 #include "sources/description.h"
@@ -47,9 +49,13 @@ jit::Unit unit(const jit::Spec& spec) {
 
 // Of logits in f32.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
-  if (model.vocab_size == 0 || model.vocab_size > kMostColumns) return;
-  const RowShape row = share_row(model.vocab_size, Dtype::f32, Held::shared_memory, q::kMostRowBlocks, target).shape;
-  specs->push_back(kConstants.to_spec({Dtype::f32, row.held, row.cluster}, target.target));
+  // Of the vocabulary, and of as many keys as an indexer chooses from.
+  for (const std::uint32_t columns : {model.vocab_size, model.index_top_k != 0 ? model.max_positions : 0}) {
+    if (columns == 0 || columns > kMostColumns) continue;
+    const RowShape row = share_row(columns, Dtype::f32, Held::shared_memory, q::kMostRowBlocks, target).shape;
+    const jit::Spec spec = kConstants.to_spec({Dtype::f32, row.held, row.cluster}, target.target);
+    if (std::find(specs->begin(), specs->end(), spec) == specs->end()) specs->push_back(spec);
+  }
 }
 
 struct Problem {
