@@ -57,7 +57,14 @@ std::vector<CodedCase> coded_cases() {
       c.sequences = form.sequences, c.cache = Element::i8, c.scale = CacheScale::token, c.ragged = c.mask = true,
       c.dim = 72, c.dim_v = 40;
     });
-    if (&form.sequences == &kDecode) continue;  // there all queries see the same
+    if (&form.sequences == &kDecode) {  // where all queries see the same
+      for (const bool keys : {true, false}) {
+        add(name + (keys ? "_bad_key" : "_bad_value"), [&](CodedCase& c) {
+          c.sequences = form.sequences, (keys ? c.bad_keys : c.bad_values) = true, c.dim = 128;
+        });
+      }
+      continue;
+    }
     for (const bool keys : {true, false}) {
       const std::string bad = name + (keys ? "_bad_key" : "_bad_value");
       // Kernels by warpgroups, which are for an alignment of 16, hold it for keys only.

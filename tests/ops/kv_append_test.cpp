@@ -90,6 +90,28 @@ TEST_P(KvAppend, MatchesItsFormula) {
   appending.check();
 }
 
+// Cosines and sines from a table, which has a row for each position: as computed, to what the two differ by.
+TEST(KvAppendTable, IsWhatIsComputed) {
+  AppendCase c;
+  c.name = "rope_table";
+  c.element = Element::f32, c.dim = 64, c.options.rotary_dim = 48, c.k_norm = c.q_norm = true;
+  Array cosines(Element::f32, {64, 48});
+  for (std::int64_t p = 0; p < 64; ++p) {
+    for (std::int64_t i = 0; i < 24; ++i) {
+      const auto angle =
+          static_cast<double>(static_cast<long double>(p) * rope_frequency(c.options, 48, static_cast<int>(i)));
+      cosines.set(std::cos(angle), p, i);
+      cosines.set(std::sin(angle), p, 24 + i);
+    }
+  }
+  cosines.upload();
+  KvAppending by_table(c);
+  by_table.options.table = cosines.tensor();
+  ASSERT_NO_FATAL_FAILURE(by_table.run());
+  by_table.options.table = nullptr;  // what it is held against is computed
+  by_table.check();
+}
+
 // What is no number: of int8 it becomes 0, of the others it stays; infinities become the largest number and do not
 // count in a scale.
 TEST(KvAppendNumbers, NanAndInfinity) {

@@ -2,10 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "tests/ops/attention_problem.h"
+#include "tests/ops/coded_attention.h"
+#include "tests/ops/kv_append_fixture.h"
 #include "tests/ops/manifest.h"
 
 namespace quern::test {
@@ -101,6 +106,142 @@ TEST(Specialisations, CallsMakeNoKernelThatWarmingDidNotName) {
   EXPECT_GE(made.size(), 2u);
   for (const std::string& line : made) EXPECT_EQ(listed.count(line), 1u) << line;
 }
+
+// What models' attention and caches differ by, each as its family has it, over caches of every kind.
+struct Served {
+  const char* name;
+  std::uint32_t heads, kv_heads, head_dim, flags = 0, rotary_dim = 0, sliding_window = 0;
+  float logit_cap = 0.0f;
+};
+constexpr Served kServed[] = {
+    {"Llama-3", 8, 1, 128},
+    {"Qwen-3", 32, 8, 128, QUERN_MODEL_QK_NORM},
+    {"Gemma-2", 16, 8, 256, 0, 0, 4096, 50.0f},
+    {"GPT-OSS", 64, 8, 64, QUERN_MODEL_SINKS, 0, 128},
+    {"GLM-4", 32, 2, 128, QUERN_MODEL_ROPE_INTERLEAVED, 64},
+    {"Phi-4-mini", 24, 8, 128, 0, 96},
+};
+struct Stored {
+  const char* name;
+  std::optional<Element> element;
+  bool by_token = false, queries = false;  // queries: of prompts, likewise of 8 bits
+};
+const Stored kStored[] = {{"bf16", {}},
+                          {"e4m3", Element::e4m3},
+                          {"e4m3_token", Element::e4m3, true},
+                          {"e4m3_queries", Element::e4m3, false, true},
+                          {"e4m3_token_queries", Element::e4m3, true, true},
+                          {"e5m2", Element::e5m2},
+                          {"int8", Element::i8},
+                          {"int8_token", Element::i8, true}};
+
+class ServedModel : public testing::TestWithParam<std::tuple<Served, Stored>> {
+ protected:
+  const Served& served() const { return std::get<0>(GetParam()); }
+  const Stored& stored() const { return std::get<1>(GetParam()); }
+
+  quern_model model() const {
+    auto model = sized<quern_model>();
+    model.flags = QUERN_MODEL_GATED_MLP | served().flags | (stored().by_token ? QUERN_MODEL_KV_TOKEN_SCALES : 0);
+    if (stored().queries) model.flags |= QUERN_MODEL_FP8_QUERIES;
+    model.hidden_size = 1024, model.intermediate_size = 2048, model.layers = 2, model.vocab_size = 1024;
+    model.max_positions = 8192;
+    model.heads = served().heads, model.kv_heads = served().kv_heads, model.head_dim = served().head_dim;
+    model.rotary_dim = served().rotary_dim, model.sliding_window = served().sliding_window;
+    model.logit_cap = served().logit_cap;
+    model.dtype = Element(Element::bf16).type();
+    if (stored().element) model.kv_dtype = stored().element->type();
+    return model;
+  }
+
+  void prepare_attention(quern_context* context, Random& random) const {
+    std::vector<Lengths> sequences;
+    for (int i = random.between(1, 4); i > 0; --i) {
+      const int q = random.below(2) == 0 ? 1 : random.between(1, 90);
+      sequences.push_back({q, q + random.between(0, 40)});
+    }
+    const std::optional<int> left = served().sliding_window != 0 && random.below(2) == 0
+                                        ? std::optional<int>(static_cast<int>(served().sliding_window) - 1)
+                                        : std::nullopt;
+    auto error = sized<quern_error>();
+    if (stored().element) {
+      CodedCase c;
+      c.name = served().name;
+      c.cache = stored().element;
+      c.scale = stored().by_token ? CacheScale::token : random.below(2) == 0 ? CacheScale::tensor : CacheScale::head;
+      c.sequences = sequences;
+      const bool prompts =
+          std::any_of(sequences.begin(), sequences.end(), [](const Lengths& one) { return one.q > 1; });
+      if (stored().queries && prompts) c.queries = stored().element, c.q_scale = CacheScale::token;
+      c.dim = served().head_dim, c.kv_heads = served().kv_heads, c.group = served().heads / served().kv_heads;
+      c.page_size = random.below(2) == 0 ? 16 : 64;
+      c.hnd = random.below(2) == 0;
+      c.cap = served().logit_cap, c.left = left;
+      CodedAttention attention(c);
+      Array sinks(Element::f32, {served().heads});
+      if ((served().flags & QUERN_MODEL_SINKS) != 0) attention.args.sinks = sinks.tensor();
+      ASSERT_EQ(quern_attention_prepare(context, &attention.args, &error), QUERN_OK) << error.text;
+      return;
+    }
+    AttentionCase c;
+    c.sequences = sequences;
+    c.dim_k = static_cast<int>(served().head_dim);
+    c.kv_heads = static_cast<int>(served().kv_heads), c.group = static_cast<int>(served().heads / served().kv_heads);
+    c.page_size = random.below(2) == 0 ? 16 : 64;
+    c.layout = random.below(2) == 0 ? Layout::nhd : Layout::hnd;
+    c.causal = true;
+    c.cap = served().logit_cap, c.left = left;
+    c.sinks = (served().flags & QUERN_MODEL_SINKS) != 0;
+    AttentionTensors tensors(c, 64);
+    ASSERT_EQ(quern_attention_prepare(context, &tensors.args, &error), QUERN_OK) << error.text;
+  }
+
+  void prepare_append(quern_context* context, Random& random) const {
+    AppendCase c;
+    c.name = served().name;
+    c.cache = stored().element;
+    if (stored().element) {
+      c.scale = stored().by_token ? Scale::token : random.below(2) == 0 ? Scale::tensor : Scale::head;
+    }
+    c.heads = served().heads, c.kv_heads = served().kv_heads, c.dim = served().head_dim;
+    c.by = random.below(2) == 0 ? By::slots : By::table;
+    c.positions = c.by == By::slots || random.below(2) == 0;
+    c.queries = random.below(2) == 0;
+    c.q_in_place = c.queries && random.below(2) == 0;
+    if (stored().queries && c.queries && !c.q_in_place) c.q_out = stored().element, c.q_scale = Scale::token;
+    // What follows from no formula, such as a divisor of each frequency, is in a table.
+    const std::int64_t turning = served().rotary_dim != 0 ? served().rotary_dim : served().head_dim;
+    Array table(Element::f32, {64, turning});
+    if (c.queries && random.below(4) == 0) c.options.table = table.tensor();
+    c.k_norm = (served().flags & QUERN_MODEL_QK_NORM) != 0;
+    c.q_norm = c.k_norm && c.queries;
+    c.options.rotary_dim = static_cast<std::int32_t>(served().rotary_dim);
+    if ((served().flags & QUERN_MODEL_ROPE_INTERLEAVED) != 0) c.options.flags = QUERN_ROPE_INTERLEAVED;
+    KvAppending appending(c);
+    auto error = sized<quern_error>();
+    ASSERT_EQ(quern_kv_append_prepare(context, &appending.args, &error), QUERN_OK) << error.text;
+  }
+};
+
+TEST_P(ServedModel, NoCallMakesAKernelThatWarmingDidNotName) {
+  const Context fresh = make_context();
+  const std::set<std::string> listed = listed_by_warm(fresh.get(), model());
+  Random random(std::string(served().name) + stored().name);
+  for (int round = 0; round < 12; ++round) {
+    ASSERT_NO_FATAL_FAILURE(prepare_attention(fresh.get(), random));
+    ASSERT_NO_FATAL_FAILURE(prepare_append(fresh.get(), random));
+  }
+  const std::vector<std::string> made = manifest_of(fresh.get());
+  EXPECT_GE(made.size(), 3u);
+  for (const std::string& line : made) EXPECT_EQ(listed.count(line), 1u) << "made, but not named: " << line;
+}
+INSTANTIATE_TEST_SUITE_P(Models, ServedModel, testing::Combine(testing::ValuesIn(kServed), testing::ValuesIn(kStored)),
+                         [](const testing::TestParamInfo<ServedModel::ParamType>& test) {
+                           std::string name =
+                               std::string(std::get<0>(test.param).name) + "_" + std::get<1>(test.param).name;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace quern::test
