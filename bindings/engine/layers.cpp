@@ -31,7 +31,8 @@ void Model::run_layer(std::size_t index) {
 
 // What a layer's half gives is added to the residual, which is normalised for what follows: by `next`.
 void Model::add_half(void* post_norm, void* next, bool quantised) {
-  if (communicator_ != nullptr && calls_.launches() && post_norm == nullptr && !quantised &&
+  // Summed there and in many rows the residual's bits differ: its sum is rounded before it is added or it is not.
+  if (communicator_ != nullptr && calls_.launches() && post_norm == nullptr && !quantised && !limits_.batch_invariant &&
       communicator_->add_and_normalise({delta_, residual_, next, normed_, size_.tokens, config_.hidden, config_.eps},
                                        stream_->handle()))
     return;
@@ -43,8 +44,7 @@ void Model::add_half(void* post_norm, void* next, bool quantised) {
 // What the devices give of a layer's half, each by its heads or columns.
 void Model::add_ranks() {
   if (communicator_ == nullptr || !calls_.launches()) return;
-  communicator_->all_reduce(delta_, size_.tokens * config_.hidden, stream_->handle());
-  calls_.after_copies();
+  if (!communicator_->all_reduce(delta_, size_.tokens * config_.hidden, stream_->handle())) calls_.after_copies();
 }
 
 // What a layer's half gives, in its place, where the model has a norm for it.

@@ -202,7 +202,10 @@ void Model::launch() {
     run();
   };
   if (!limits_.graph || size_.most_new > 1 || size_.each > 1) return all();
-  stream_->replay((kAllChoices * size_.sequences + size_.choice) * 64 + measured_, all);
+  // All ranks capture the same steps. None launches one while another still captures it.
+  stream_->replay((kAllChoices * size_.sequences + size_.choice) * 64 + measured_, all, [this] {
+    if (communicator_ != nullptr) communicator_->meet();
+  });
 }
 
 void Model::run() {

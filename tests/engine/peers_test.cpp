@@ -17,6 +17,7 @@
 
 #include "bindings/demo/memory.h"
 #include "bindings/engine/checkpoint/numbers.h"
+#include "bindings/engine/device/stream.h"
 #include "bindings/engine/parallel/communicator.h"
 #include "bindings/engine/parallel/peer_kernel.h"
 #include "tests/engine/golden.h"
@@ -36,7 +37,12 @@ class Others final : public Communicator {
   Others(std::int64_t rank, std::int64_t size, std::vector<int>& asked) : rank_(rank), size_(size), asked_(asked) {}
   std::int64_t rank() const override { return rank_; }
   std::int64_t size() const override { return size_; }
-  void all_reduce(void*, std::int64_t, void*) override { asked_[static_cast<std::size_t>(rank_)]++; }
+  const char* how() const override { return "nobody"; }
+  bool all_reduce(void*, std::int64_t, void*) override {
+    asked_[static_cast<std::size_t>(rank_)]++;
+    return false;
+  }
+  void meet() override {}
 
  private:
   std::int64_t rank_, size_;
@@ -71,7 +77,7 @@ class Peers : public testing::TestWithParam<int> {
     asked_.resize(ranks);
     std::vector<engine::PeerEnd> ends;
     for (std::size_t i = 0; i < ranks; ++i) {
-      contexts_.push_back(engine_context(static_cast<std::int32_t>(i)));
+      contexts_.push_back(context_of(static_cast<std::int32_t>(i)));
       if (contexts_.back() == nullptr) GTEST_SKIP() << "needs " << ranks << " GPUs";
       ends.push_back({contexts_[i].get(), device_of(contexts_[i].get()),
                       std::make_unique<Others>(static_cast<std::int64_t>(i), GetParam(), asked_)});
@@ -79,6 +85,8 @@ class Peers : public testing::TestWithParam<int> {
     communicators_ = engine::open_peers(std::move(ends));
     ASSERT_EQ(communicators_.size(), ranks);
   }
+
+  virtual demo::Context context_of(std::int32_t rank) { return engine_context(rank); }
 
   Halves draw(std::size_t count) {
     Halves values(count);
@@ -134,7 +142,7 @@ TEST_P(Peers, Sum) {
       communicators_[rank]->prepare(8, false, 0);
       meet();
       for (std::uint16_t* each : data)
-        communicators_[rank]->all_reduce(each, static_cast<std::int64_t>(count), nullptr);
+        EXPECT_TRUE(communicators_[rank]->all_reduce(each, static_cast<std::int64_t>(count), nullptr));
       for (std::size_t i = 0; i < kTimes; ++i) got[i][rank] = room.take(data[i], count);
     });
     for (std::size_t i = 0; i < kTimes; ++i) {
@@ -151,10 +159,10 @@ TEST_P(Peers, Sum) {
 TEST_P(Peers, LeaveTheRestToOthers) {
   on_all([&](std::size_t rank, Room&, const Meet&) {
     Communicator& own = *communicators_[rank];
-    own.all_reduce(nullptr, 8, nullptr);  // what nobody has asked for
+    EXPECT_FALSE(own.all_reduce(nullptr, 8, nullptr));  // what nobody has asked for
     own.prepare(72, false, 0);
-    own.all_reduce(nullptr, 64 * 4096 + 8, nullptr);
-    own.all_reduce(nullptr, 12, nullptr);
+    EXPECT_FALSE(own.all_reduce(nullptr, 64 * 4096 + 8, nullptr));
+    EXPECT_FALSE(own.all_reduce(nullptr, 12, nullptr));
     EXPECT_FALSE(own.add_and_normalise({nullptr, nullptr, nullptr, nullptr, 65, 72, 1e-5f}, nullptr));
     EXPECT_FALSE(own.add_and_normalise({nullptr, nullptr, nullptr, nullptr, 1, 64, 1e-5f}, nullptr));
   });
@@ -203,6 +211,85 @@ TEST_P(Peers, AddAndNormalise) {
   }
 }
 
+// Of three and more ranks the order of NCCL's sums is its own: then all rows are its, so that their number decides
+// nothing.
+TEST_P(Peers, LeaveSumsToOthersWhereBatchesAreInvariant) {
+  std::vector<bool> own(communicators_.size());
+  on_all([&](std::size_t rank, Room& room, const Meet& meet) {
+    std::uint16_t* const data = room.put(Halves(8));
+    communicators_[rank]->prepare(8, false, QUERN_CALL_BATCH_INVARIANT);
+    meet();
+    const bool done = communicators_[rank]->all_reduce(data, 8, nullptr);
+    EXPECT_EQ(done, communicators_.size() == 2);
+    room.take(data, 8);
+  });
+}
+
+// As a step has them, in a graph where there are graphs: launches of other grids one behind the other, the sums between
+// norms, and replays that do not wait for each other. On one GPU its ranks share it, each with a stream of its own.
+class PeersReplayed : public Peers {
+ protected:
+  demo::Context context_of(std::int32_t rank) override {
+    demo::Context own = Peers::context_of(rank);
+    return own != nullptr ? std::move(own) : Peers::context_of(0);
+  }
+};
+
+TEST_P(PeersReplayed, AsAStepHasThem) {
+  constexpr std::size_t kColumns = 512, kFew = 3, kMany = 64, kSummed = 8192, kReplays = 12;
+  const std::vector<Halves> few = draw_parts(kFew * kColumns), many = draw_parts(kMany * kColumns),
+                            summed = draw_parts(kSummed);
+  const Halves weight = draw(kColumns);
+  std::vector<Halves> got_few(few.size()), got_many(few.size()), got_summed(few.size());
+  std::barrier captured(static_cast<std::ptrdiff_t>(few.size()));
+  on_all([&](std::size_t rank, Room& room, const Meet& meet) {
+    Communicator& own = *communicators_[rank];
+    own.prepare(kColumns, false, 0);
+    const auto zeros = [&](std::size_t rows) { return room.put(Halves(rows * kColumns)); };
+    std::uint16_t *const of_few = room.put(few[rank]), *const of_many = room.put(many[rank]),
+                         *const sums = room.put(summed[rank]), *const by = room.put(weight);
+    std::uint16_t *const few_sum = zeros(kFew), *const many_sum = zeros(kMany), *const out = zeros(kMany);
+    const std::unique_ptr<engine::Stream> stream = engine::stream_of(device_of(contexts_[rank].get()));
+    meet();
+    for (std::size_t i = 0; i < kReplays; ++i) {
+      stream->replay(
+          1,
+          [&] {
+            const auto add = [&](std::uint16_t* delta, std::uint16_t* residual, std::size_t rows) {
+              EXPECT_TRUE(own.add_and_normalise({delta, residual, by, out, static_cast<std::int64_t>(rows),
+                                                 static_cast<std::int64_t>(kColumns), 1e-5f},
+                                                stream->handle()));
+            };
+            add(of_few, few_sum, kFew);
+            EXPECT_TRUE(own.all_reduce(sums, kSummed, stream->handle()));
+            add(of_many, many_sum, kMany);
+          },
+          [&] { captured.arrive_and_wait(); });
+    }
+    stream->wait();
+    got_few[rank] = room.take(few_sum, kFew * kColumns), got_many[rank] = room.take(many_sum, kMany * kColumns);
+    got_summed[rank] = room.take(sums, kSummed);
+  });
+  const auto wrong = [&](const std::vector<Halves>& got, const std::vector<Halves>& given, bool adds) {
+    int count = 0;
+    for (std::size_t at = 0; at < given[0].size(); ++at) {
+      std::vector<Halves> now;
+      for (const Halves& part : given) now.push_back({part[at]});
+      std::uint16_t truth = 0;
+      for (std::size_t i = 0; i < kReplays; ++i) {
+        truth = bf16_of(sum(now, 0) + (adds ? f32_of(truth) : 0.0f));
+        // The sum has become every rank's part.
+        for (Halves& part : now) part[0] = adds ? part[0] : truth;
+      }
+      for (const Halves& part : got) count += part[at] != truth;
+    }
+    return count;
+  };
+  EXPECT_EQ(wrong(got_few, few, true), 0);
+  EXPECT_EQ(wrong(got_many, many, true), 0);
+  EXPECT_EQ(wrong(got_summed, summed, false), 0);
+}
+
 // GPUs' compilers take the same text, of any length.
 TEST(PeerKernel, CompilesForGpus) {
   const demo::Context context = engine_context();
@@ -220,6 +307,7 @@ TEST(PeerKernel, CompilesForGpus) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Peers, testing::Values(2, 3), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, PeersReplayed, testing::Values(2, 3), testing::PrintToStringParamName());
 
 }  // namespace
 }  // namespace quern::test

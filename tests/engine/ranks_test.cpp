@@ -37,7 +37,9 @@ class Together final : public Communicator {
   Together(Meeting& meeting, std::int64_t rank) : meeting_(meeting), rank_(rank) {}
   std::int64_t rank() const override { return rank_; }
   std::int64_t size() const override { return kRanks; }
-  void all_reduce(void* data, std::int64_t count, void*) override {
+  const char* how() const override { return "this test"; }
+  void meet() override {}
+  bool all_reduce(void* data, std::int64_t count, void*) override {
     auto* own = static_cast<std::uint16_t*>(data);
     meeting_.given[static_cast<std::size_t>(rank_)] = own;
     meeting_.all.arrive_and_wait();
@@ -51,6 +53,7 @@ class Together final : public Communicator {
     meeting_.all.arrive_and_wait();
     std::copy(sums.begin(), sums.end(), own);
     meeting_.calls++;
+    return false;
   }
 
  private:

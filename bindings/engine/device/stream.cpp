@@ -25,6 +25,7 @@ using demo::CudaStream;
   X(begin_capture, cuStreamBeginCapture_v2, (CudaStream stream, int mode))                                   \
   X(end_capture, cuStreamEndCapture, (CudaStream stream, void** graph))                                      \
   X(instantiate, cuGraphInstantiateWithFlags, (void** executable, void* graph, unsigned long long flags))    \
+  X(upload_graph, cuGraphUpload, (void* executable, CudaStream stream))                                      \
   X(launch_graph, cuGraphLaunch, (void* executable, CudaStream stream))                                      \
   X(destroy_executable, cuGraphExecDestroy, (void* executable))                                              \
   X(destroy_graph, cuGraphDestroy, (void* graph))
@@ -67,9 +68,16 @@ class CudaQueue final : public Stream {
     check_cuda(driver_.copy_in(reinterpret_cast<CudaPointer>(to), from, bytes, stream_), "copying to the GPU");
   }
   void wait() override { check_cuda(driver_.stream_wait(stream_), "waiting for the GPU"); }
-  void replay(std::int64_t key, const std::function<void()>& launch) override {
+  void replay(std::int64_t key, const std::function<void()>& launch, const std::function<void()>& captured) override {
     void*& graph = graphs_[key];
-    if (graph == nullptr) graph = capture(launch);
+    if (graph == nullptr) {
+      graph = capture(launch);
+      // On the device before anybody launches it: neither capturing nor this meets a kernel that waits for another
+      // rank.
+      check_cuda(driver_.upload_graph(graph, stream_), "loading a step's graph");
+      wait();
+      captured();
+    }
     check_cuda(driver_.launch_graph(graph, stream_), "launching a step's graph");
   }
 
@@ -107,7 +115,7 @@ class HostQueue final : public Stream {
   }
   void copy_in(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void wait() override {}
-  void replay(std::int64_t, const std::function<void()>& launch) override { launch(); }
+  void replay(std::int64_t, const std::function<void()>& launch, const std::function<void()>&) override { launch(); }
 
  private:
   std::vector<std::vector<std::byte>> blocks_;

@@ -27,9 +27,10 @@ class Stream {
   // In order with what was launched before. The host's memory must stay as it is until wait().
   virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
   virtual void wait() = 0;
-  // Replays what `launch` gave to the stream when it was first called with this key; captures it then. All kernels
-  // must be ready: capturing compiles nothing. A device without graphs launches each time.
-  virtual void replay(std::int64_t key, const std::function<void()>& launch) = 0;
+  // Replays what `launch` gave to the stream when it was first called with this key; captures it then, and calls
+  // `captured` before it is first launched. All kernels must be ready: capturing compiles nothing. A device without
+  // graphs launches each time.
+  virtual void replay(std::int64_t key, const std::function<void()>& launch, const std::function<void()>& captured) = 0;
 };
 
 std::unique_ptr<Stream> stream_of(const quern_device_info& device);

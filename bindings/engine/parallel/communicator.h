@@ -27,9 +27,14 @@ class Communicator {
   virtual ~Communicator() = default;
   virtual std::int64_t rank() const = 0;
   virtual std::int64_t size() const = 0;
+  // What sums a few rows, in a word or two.
+  virtual const char* how() const = 0;
   // Replaces `count` bf16 by their sums over all ranks, the same bits everywhere, in the stream's order. Every rank
-  // makes the same calls. Throws std::runtime_error.
-  virtual void all_reduce(void* data, std::int64_t count, void* stream) = 0;
+  // makes the same calls. Says whether one of quern's launches does it, beside which the next may be set up. Throws
+  // std::runtime_error.
+  virtual bool all_reduce(void* data, std::int64_t count, void* stream) = 0;
+  // Waits on the host until every rank's thread has come here.
+  virtual void meet() = 0;
 
   // Readies what the calls need for rows of so many columns, with the flags of quern's calls; where `plus_one` says so
   // rows are multiplied by 1 + weight. Every rank asks for the same before any of them sums. Throws std::runtime_error.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 
+#include <barrier>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "bindings/engine/parallel/communicator.h"
 
@@ -44,20 +47,25 @@ const Nccl& nccl() {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(Comm comm, std::int64_t rank, std::int64_t size) : comm_(comm), rank_(rank), size_(size) {}
+  NcclCommunicator(Comm comm, std::int64_t rank, std::int64_t size, std::shared_ptr<std::barrier<>> meeting)
+      : comm_(comm), rank_(rank), size_(size), meeting_(std::move(meeting)) {}
   ~NcclCommunicator() override { nccl().destroy(comm_); }
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
 
   std::int64_t rank() const override { return rank_; }
   std::int64_t size() const override { return size_; }
-  void all_reduce(void* data, std::int64_t count, void* stream) override {
+  const char* how() const override { return "NCCL"; }
+  bool all_reduce(void* data, std::int64_t count, void* stream) override {
     nccl().check(nccl().all_reduce(data, data, static_cast<std::size_t>(count), kBf16, kSum, comm_, stream), "summing");
+    return false;
   }
+  void meet() override { meeting_->arrive_and_wait(); }
 
  private:
   Comm comm_;
   std::int64_t rank_, size_;
+  std::shared_ptr<std::barrier<>> meeting_;
 };
 
 }  // namespace
@@ -65,10 +73,11 @@ class NcclCommunicator final : public Communicator {
 std::vector<std::unique_ptr<Communicator>> open_nccl(const std::vector<int>& devices) {
   std::vector<Comm> comms(devices.size());
   nccl().check(nccl().init_all(comms.data(), static_cast<int>(devices.size()), devices.data()), "connecting devices");
+  const auto meeting = std::make_shared<std::barrier<>>(static_cast<std::ptrdiff_t>(devices.size()));
   std::vector<std::unique_ptr<Communicator>> made;
   for (std::size_t i = 0; i < comms.size(); ++i)
     made.push_back(std::make_unique<NcclCommunicator>(comms[i], static_cast<std::int64_t>(i),
-                                                      static_cast<std::int64_t>(comms.size())));
+                                                      static_cast<std::int64_t>(comms.size()), meeting));
   return made;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -36,17 +37,23 @@ class PeerCommunicator final : public Communicator {
   std::int64_t rank() const override { return others_->rank(); }
   std::int64_t size() const override { return others_->size(); }
 
-  void all_reduce(void* data, std::int64_t count, void* stream) override {
+  const char* how() const override { return "each other's memory"; }
+  void meet() override { others_->meet(); }
+
+  bool all_reduce(void* data, std::int64_t count, void* stream) override {
     const std::int64_t blocks = (count + kSumLength - 1) / kSumLength;
     if (sum_ == nullptr || blocks > kPeerBlocks || count % 8 != 0) return others_->all_reduce(data, count, stream);
     PeerParams params = params_of(data, count);
     launch(sum_, params, blocks, stream);
+    return true;
   }
 
   void prepare(std::int64_t columns, bool plus_one, std::uint32_t flags) override {
     flags_ = flags;
     const std::uint32_t how = flags & QUERN_CALL_CACHED_ONLY;
-    sum_ = ready_peer_kernel(context_, {kSumLength, size()}, how);
+    // NCCL's order of three and more need not be this one's, and the number of rows decides which of the two sums.
+    const bool invariant = (flags & QUERN_CALL_BATCH_INVARIANT) != 0;
+    sum_ = invariant && size() > 2 ? nullptr : ready_peer_kernel(context_, {kSumLength, size()}, how);
     if (columns % 8 != 0 || columns > kMostColumns) return;
     columns_ = columns;
     normalise_ = ready_peer_kernel(context_, {columns, size(), true, plus_one}, how);
@@ -85,7 +92,7 @@ class PeerCommunicator final : public Communicator {
   std::uint32_t flags_ = 0;
 };
 
-// Lets each GPU reach every other's memory; false where one cannot.
+// Lets each GPU reach every other's memory; false, and said on stderr, where one cannot.
 bool reach_each_other(const std::vector<PeerEnd>& ends) {
   int (*device_get)(int*, int) = nullptr;
   int (*can_access)(int*, int, int) = nullptr;
@@ -99,7 +106,12 @@ bool reach_each_other(const std::vector<PeerEnd>& ends) {
   demo::bind_cuda(release, "cuDevicePrimaryCtxRelease_v2");
   demo::bind_cuda(set_current, "cuCtxSetCurrent");
   demo::bind_cuda(enable, "cuCtxEnablePeerAccess");
-  constexpr int kAlreadyEnabled = 704;  // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED: NCCL has done it
+  // CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED (NCCL has done it), _UNSUPPORTED, and CUDA_ERROR_TOO_MANY_PEERS.
+  constexpr int kAlreadyEnabled = 704, kUnsupported = 217, kTooMany = 711;
+  const auto refused = [] {
+    std::fputs("GPUs do not reach each other's memory: NCCL sums all rows\n", stderr);
+    return false;
+  };
   std::vector<int> devices;
   for (const PeerEnd& end : ends)
     check_cuda(device_get(&devices.emplace_back(), end.device.device_id), "finding the GPU");
@@ -107,7 +119,7 @@ bool reach_each_other(const std::vector<PeerEnd>& ends) {
     for (const int to : devices) {
       int reaches = 0;
       if (from != to) check_cuda(can_access(&reaches, from, to), "asking whether GPUs reach each other");
-      if (from != to && reaches == 0) return false;
+      if (from != to && reaches == 0) return refused();
     }
   }
   // The contexts of quern hold the primary ones; these here are only looked up.
@@ -120,6 +132,7 @@ bool reach_each_other(const std::vector<PeerEnd>& ends) {
     check_cuda(set_current(from), "making the GPU's primary context current");
     for (void* to : contexts) {
       const int code = from == to ? 0 : enable(to, 0);
+      if (code == kUnsupported || code == kTooMany) return refused();
       if (code != kAlreadyEnabled) check_cuda(code, "letting a GPU reach another's memory");
     }
   }

@@ -1,9 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/engine/parallel/ranks.h"
 
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <utility>
 
 namespace quern::engine {
+namespace {
+
+// So long the others may take to end once a rank has failed.
+constexpr std::chrono::seconds kPatience{20};
+
+// Ranks whose kernels wait for one that has failed never end, and nothing can be unwound while they run.
+[[noreturn]] void end_of_process(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "a device has failed while others wait for it: %s\n", error.what());
+  } catch (...) {
+    std::fputs("a device has failed while others wait for it\n", stderr);
+  }
+  std::_Exit(1);
+}
+
+}  // namespace
 
 Ranks::Ranks(const std::vector<Rank>& ranks, const Checkpoint& checkpoint, const Limits& limits)
     : Ranks(ranks, checkpoint.config(), [&](const Rank& rank) {
@@ -53,7 +74,7 @@ void Ranks::serve(std::size_t rank) {
     }
     const std::lock_guard lock(mutex_);
     if (failure && !failure_) failure_ = failure;
-    if (--left_ == 0) done_.notify_all();
+    if (--left_ == 0 || failure_) done_.notify_all();
   }
 }
 
@@ -61,7 +82,8 @@ void Ranks::on_all(const std::function<void(std::size_t)>& what) {
   std::unique_lock lock(mutex_);
   what_ = &what, left_ = threads_.size(), ++turn_;
   asked_.notify_all();
-  done_.wait(lock, [&] { return left_ == 0; });
+  done_.wait(lock, [&] { return left_ == 0 || failure_; });
+  if (!done_.wait_for(lock, kPatience, [&] { return left_ == 0; })) end_of_process(failure_);
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 

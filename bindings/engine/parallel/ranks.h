@@ -23,8 +23,8 @@ struct Rank {
 
 class Ranks final : public Steps {
  public:
-  // Throws what making a model throws. A rank that fails while others compute leaves these waiting for it: it is the
-  // end of the process, as it is with NCCL.
+  // Throws what making a model throws. A rank that fails while others compute leaves these waiting for it: where they
+  // have not ended after 20 seconds the failure is written to stderr and the process ends.
   Ranks(const std::vector<Rank>& ranks, const Checkpoint& checkpoint, const Limits& limits);
   // The same of models that are made some other way, each on its rank's thread; `config` is the whole model's.
   using Make = std::function<std::unique_ptr<Model>(const Rank& rank)>;

@@ -120,7 +120,8 @@ double milliseconds_since(Clock::time_point from) {
 // Prints figures, and keeps them.
 class Report {
  public:
-  explicit Report(const Options& options) : options_(options) {}
+  // `sums`: what sums a few rows of several devices' parts; "" of one.
+  Report(const Options& options, std::string sums) : options_(options), sums_(std::move(sums)) {}
 
   void add(const std::string& what, double milliseconds) const {
     std::printf("%-44s %10.3f ms\n", what.c_str(), milliseconds);
@@ -128,15 +129,16 @@ class Report {
     if (options_.json.empty()) return;
     std::string line =
         "{\"config\": \"" + options_.config + "\", \"device\": \"" + options_.device + "\", \"what\": \"" + what + "\"";
-    for (const auto& [name, on] :
-         {std::pair{"fp8_weights", options_.fp8_weights}, std::pair{"fp8_cache", options_.fp8_cache},
-          std::pair{"graph", options_.graph}, std::pair{"nccl", options_.nccl}})
+    for (const auto& [name, on] : {std::pair{"fp8_weights", options_.fp8_weights},
+                                   std::pair{"fp8_cache", options_.fp8_cache}, std::pair{"graph", options_.graph}})
       line += std::string(", \"") + name + "\": " + (on ? "true" : "false");
+    if (!sums_.empty()) line += ", \"sums\": \"" + sums_ + "\"";
     std::ofstream(options_.json, std::ios::app) << line << ", \"milliseconds\": " << milliseconds << "}\n";
   }
 
  private:
   const Options& options_;
+  const std::string sums_;
 };
 
 // Sequences on pages of their own, and the steps of a model that fill them.
@@ -220,9 +222,10 @@ void run(const Options& options) {
   wanted.cache_path = options.cache.empty() ? nullptr : options.cache.c_str();
   const engine::Devices devices(options.device, wanted, options.nccl ? engine::Sums::nccl : engine::Sums::fastest);
   const std::vector<engine::Rank> ranks = devices.ranks();
-  std::printf("%zu x %s, %s%s%s%s%s\n", ranks.size(), devices.first().name, options.config.c_str(),
+  const std::string sums = ranks.size() > 1 ? ranks[0].communicator->how() : "";
+  std::printf("%zu x %s, %s%s%s%s%s%s\n", ranks.size(), devices.first().name, options.config.c_str(),
               options.fp8_weights ? ", FP8 weights" : "", options.fp8_cache ? ", FP8 cache" : "",
-              options.graph ? ", graphs" : "", ranks.size() > 1 && options.nccl ? ", NCCL alone" : "");
+              options.graph ? ", graphs" : "", sums.empty() ? "" : ", few rows summed by ", sums.c_str());
 
   Limits limits;
   limits.fp8_weights = options.fp8_weights, limits.fp8_cache = options.fp8_cache, limits.graph = options.graph;
@@ -240,7 +243,7 @@ void run(const Options& options) {
   }
   limits.pages = std::max<std::int64_t>(tokens, 1024) / limits.page_size;
 
-  const Report report(options);
+  const Report report(options, sums);
   const auto parts = static_cast<std::int64_t>(ranks.size());
   const Config part = engine::part_of(config, parts);
   std::vector<engine::Weights> weights;
