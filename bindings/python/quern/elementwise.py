@@ -61,6 +61,7 @@ _FORMULAS = {
     "geglu": "gelu({0})*{1}",
     "geglu_tanh": "gelu_tanh({0})*{1}",
     "where": "select({0}!=0,{1},{2})",
+    "leaky_relu": "select({0}<0,{0}*{1},{0})",
     "modulate": "{0}*(1+{1})+{2}",
     "gated_residual": "{0}+{1}*{2}",
     "temperature": "{0}*(1+{2}*log(1+floor(({1}+1)/{3})))",
@@ -126,8 +127,8 @@ def _is_whole(name: str, arrays: Sequence[Any], scalars: Sequence[Any], dtype: o
 
 
 class Elementwise(Ops):
-    """Mixed into Context. Operands are arrays, broadcast against each other as NumPy does; in their place, but for the
-    first's, there may be numbers of Python's, which are run-time arguments in f32. Every function takes
+    """Mixed into Context. Operands are arrays, broadcast against each other as NumPy does; in their place, but for one,
+    there may be numbers of Python's, which are run-time arguments in f32. Every function takes
       out      receives the result; may be an operand of its shape; None: allocated by the first array's framework
       dtype    of the out that is allocated; None: the first array's, but f32 where that is an integer or bool and the
                function is not one of integers (abs, neg, cast, clamp, add, sub, mul, minimum, maximum, where, relu)
@@ -201,8 +202,8 @@ class Elementwise(Ops):
             arrays.append(value)
             shapes.append(shape if type(shape) is tuple else tuple(shape))
             are_arrays |= 1 << i
-        if not are_arrays & 1 and (name != "where" or not arrays):
-            raise InvalidError(f"{name}: {values[0]!r} given first; allowed is an array")
+        if not arrays:
+            raise InvalidError(f"{name}: {values[0]!r} given; allowed is an array, or one among the others")
         kind = element(arrays[0], name)
         whole = kind in _INTEGERS and _is_whole(name, arrays, scalars, dtype)
         if out is None:
@@ -223,6 +224,12 @@ class Elementwise(Ops):
     def elu(self, x: Any, alpha: float = 1.0, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:
         """x above 0, else alpha (e^x - 1)."""
         return self._apply("elu", (x, alpha), out, dtype, launch)
+
+    def leaky_relu(
+        self, x: Any, slope: float = 0.01, *, out: Any = None, dtype: object | None = None, **launch: Any
+    ) -> Any:
+        """x, below 0 times slope."""
+        return self._apply("leaky_relu", (x, slope), out, dtype, launch)
 
     def hardshrink(
         self, x: Any, lam: float = 0.5, *, out: Any = None, dtype: object | None = None, **launch: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from .arrays import element, empty, shape_of, unwrap
@@ -30,13 +31,20 @@ class Norms(Ops):
         """out = y / sqrt(mean(y^2) + eps) * weight by row, y = x + residual; returns out, or (out, residual_out) with a
         residual.
 
-        x                [rows, n], n to 65536; f16, bf16 or f32; last stride 1, rows at any distance
+        x                [rows, n], n to 65536; f16, bf16 or f32; last stride 1, rows at any distance. Or more
+                         dimensions, compact, as are then all arrays of x's shape: rows are the last one's
         weight           [n], x's element type or f32; None: 1
         residual         [rows, n], added to x before, in f32
         residual_out     [rows, n], receives the sum; may be residual or x. None: allocated where residual is given
         weight_plus_one  multiply by 1 + weight (Gemma)
         constant_weight  with programmatic: nothing that may still be running writes weight
         out              [rows, n]; may be x or residual; None: allocated by x's framework"""
+        shape = shape_of(x, "x")
+        if len(shape) > 2:
+            return _by_rows(
+                self.rmsnorm, shape, x, weight, residual=residual, residual_out=residual_out, out=out, eps=eps,
+                weight_plus_one=weight_plus_one, constant_weight=constant_weight, **launch,
+            )  # fmt: skip
         shape = shape_of(x, "x", 2)
         out = empty(shape, x, "out") if out is None else out
         if residual is not None and residual_out is None:
@@ -69,7 +77,9 @@ class Norms(Ops):
         """out = ((norm(s) * weight) + bias) * (1 + scale) + shift, s = x + residual; returns out, or
         (out, residual_out) with a residual. What is None is left out.
 
-        x                [rows, n], or with kind "group" [batch, channels, places]; f16, bf16 or f32; last stride 1
+        x                [rows, n], or with kind "group" [batch, channels, places]; f16, bf16 or f32; last stride 1.
+                         But with "group" more dimensions, too, compact, as are then all arrays of x's shape: rows are
+                         the last one's
         weight, bias     [n] or [channels], x's element type or f32, both alike
         kind             "layer", "rms", "l2" (by the root of the sum of squares) or "group"
         residual         as x, added to it before, in f32
@@ -81,6 +91,13 @@ class Norms(Ops):
         dtype            out's element type: x's by default; f16, bf16 or f32
         out              as x; may be x or residual where it has their element type; None: allocated by x's framework.
                          e4m3, e5m2 or uint8 with out_scale, scale_kind and, of uint8, type: see quern_norm_args"""
+        shape = shape_of(x, "x")
+        if len(shape) > 2 and kind != "group":
+            return _by_rows(
+                self.norm, shape, x, weight, bias, kind=kind, residual=residual, residual_out=residual_out, scale=scale,
+                shift=shift, groups=groups, eps=eps, weight_plus_one=weight_plus_one, scale_alone=scale_alone,
+                dtype=dtype, out=out, **launch,
+            )  # fmt: skip
         shape = shape_of(x, "x", 3 if kind == "group" else 2)
         if out is None:
             out = empty(shape, x, "out", element(x, "x") if dtype is None else dtype)
@@ -185,6 +202,24 @@ class Norms(Ops):
     def rmsnorm_backward(self, dout: Any, x: Any, weight: Any = None, **rest: Any) -> Any:
         """(dx, dweight). As `norm_backward`."""
         return self.norm_backward(dout, x, weight, kind="rms", **rest)
+
+
+def _by_rows(
+    norm: Callable[..., Any], shape: tuple[int, ...], x: Any, *weights: Any, residual: Any, residual_out: Any, out: Any,
+    **rest: Any,
+) -> Any:  # fmt: skip
+    """What a norm of rows makes of more dimensions."""
+    rows = (math.prod(shape[:-1]), shape[-1])
+    done = norm(
+        _view(x, rows), *weights, residual=_view(residual, rows), residual_out=_view(residual_out, rows),
+        out=_view(out, rows), **rest,
+    )  # fmt: skip
+    if not isinstance(done, tuple):
+        return _view(done, shape) if out is None else out
+    return tuple(
+        _view(made, shape) if given is None else given
+        for made, given in zip(done, (out, residual_out), strict=True)
+    )  # fmt: skip
 
 
 def _view(array: Any, shape: tuple[int, ...]) -> Any:
