@@ -1804,8 +1804,8 @@ enum quern_reduce_flags {
  *   out = after(reduction of the v of all elements whose places differ in `axes` alone)     acc is the result
  *
  * In f32; SUM, MEAN and DOT of int8 without `before` are exact, in 64 bits, of which an int32 result has the low ones.
- * The order of sums is a matter of shapes and strides alone, so that the same call has the same bits. A result is stored
- * for each place of the axes that are kept, in their order; where nothing is reduced each element is a row. */
+ * The order of sums is a matter of shapes and strides alone, so that the same call has the same bits. A result is
+ * stored for each place of the axes that are kept, in their order; where nothing is reduced each element is a row. */
 typedef struct quern_reduce_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_reduce_flags */

@@ -44,9 +44,7 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
         chosen = text.split(",")
         for name in chosen:
             if name not in SECTIONS and name not in SWEPT:
-                raise argparse.ArgumentTypeError(
-                    f"there is no {name!r}; allowed are {', '.join(SECTIONS)}, grouped"
-                )
+                raise argparse.ArgumentTypeError(f"there is no {name!r}; allowed are {', '.join(SECTIONS)}, grouped")
         return chosen
 
     def shapes(text: str) -> list[Shape]:
@@ -55,106 +53,37 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
 
-    parser.add_argument(
-        "--only",
-        type=sections,
-        metavar="KIND,...",
-        help=", ".join([*SECTIONS, "grouped"]),
-    )
-    parser.add_argument(
-        "--shapes",
-        type=shapes,
-        metavar="MxNxK,...",
-        help="of every kind; default: each one's own",
-    )
+    parser.add_argument("--only", type=sections, metavar="KIND,...", help=", ".join([*SECTIONS, "grouped"]))
+    parser.add_argument("--shapes", type=shapes, metavar="MxNxK,...", help="of every kind; default: each one's own")
     parser.add_argument("--json", help="write the rows and figures here")
     parser.add_argument("--seed", type=int, help="of the data and of random shapes")
     parser.add_argument(
-        "--random",
-        type=int,
-        metavar="N",
-        help="draw N products a kind (bf16, tensor, row, block, grouped)",
+        "--random", type=int, metavar="N", help="draw N products a kind (bf16, tensor, row, block, grouped)"
     )
+    parser.add_argument("--seconds", type=float, default=1e9, help="--random: begin no product after so long")
+    parser.add_argument("--rounds", type=int, default=40, help="calls of each side that are timed (at least 30)")
+    parser.add_argument("--replays", type=int, default=11, help="replays of each side's graph that are timed")
+    parser.add_argument("--programmatic", action="store_true", help="programmatic launches everywhere; graphs alone")
+    parser.add_argument("--fast-accumulation", action="store_true", help="let cuBLASLt accumulate in few bits")
+    parser.add_argument("--alone", action="store_true", help="time quern without its peers")
     parser.add_argument(
-        "--seconds",
-        type=float,
-        default=1e9,
-        help="--random: begin no product after so long",
+        "--tune", action="store_true", help="measure the choices of each dense product first and take the best"
     )
-    parser.add_argument(
-        "--rounds",
-        type=int,
-        default=40,
-        help="calls of each side that are timed (at least 30)",
-    )
-    parser.add_argument(
-        "--replays",
-        type=int,
-        default=11,
-        help="replays of each side's graph that are timed",
-    )
-    parser.add_argument(
-        "--programmatic",
-        action="store_true",
-        help="programmatic launches everywhere; graphs alone",
-    )
-    parser.add_argument(
-        "--fast-accumulation",
-        action="store_true",
-        help="let cuBLASLt accumulate in few bits",
-    )
-    parser.add_argument(
-        "--alone", action="store_true", help="time quern without its peers"
-    )
-    parser.add_argument(
-        "--tune",
-        action="store_true",
-        help="measure the choices of each dense product first and take the best",
-    )
-    parser.add_argument(
-        "--cache",
-        help="quern's cache folder; first calls are told where they compile. Default: empty",
-    )
-    parser.add_argument(
-        "--patience",
-        type=float,
-        default=60,
-        help="seconds after which a case counts as hung",
-    )
-    parser.add_argument(
-        "--worker", type=int, help=argparse.SUPPRESS
-    )  # the descriptor that rows go to
-    parser.add_argument(
-        "--first", type=int, default=0, help=argparse.SUPPRESS
-    )  # the case to begin with
+    parser.add_argument("--cache", help="quern's cache folder; first calls are told where they compile. Default: empty")
+    parser.add_argument("--patience", type=float, default=60, help="seconds after which a case counts as hung")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)  # the descriptor that rows go to
+    parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)  # the case to begin with
     arguments = parser.parse_args(given)
     if arguments.seed is None:
-        arguments.seed = (
-            random.SystemRandom().randrange(1 << 31) if arguments.random else 20261121
-        )
+        arguments.seed = random.SystemRandom().randrange(1 << 31) if arguments.random else 20261121
     arguments.only = arguments.only or (SWEPT if arguments.random else SECTIONS)
-    wrong = [
-        name
-        for name in arguments.only
-        if name not in (SWEPT if arguments.random else SECTIONS)
-    ]
+    wrong = [name for name in arguments.only if name not in (SWEPT if arguments.random else SECTIONS)]
     if wrong:
-        parser.error(
-            f"{wrong[0]!r} is {'not drawn at random' if arguments.random else 'for --random only'}"
-        )
+        parser.error(f"{wrong[0]!r} is {'not drawn at random' if arguments.random else 'for --random only'}")
     if arguments.random:
-        for option in (
-            "rounds",
-            "replays",
-            "programmatic",
-            "fast_accumulation",
-            "tune",
-            "patience",
-        ):
+        for option in ("rounds", "replays", "programmatic", "fast_accumulation", "tune", "patience"):
             if getattr(arguments, option) != parser.get_default(option):
-                parser.error(
-                    f"--{option.replace('_', '-')} is not for --random, which times its own way"
-                )
+                parser.error(f"--{option.replace('_', '-')} is not for --random, which times its own way")
     elif arguments.seconds != parser.get_default("seconds"):
         parser.error("--seconds is for --random only")
     if arguments.rounds < 30 or arguments.replays < 5:
@@ -176,15 +105,10 @@ def work(arguments: argparse.Namespace, chosen: list[Case]) -> None:
 
     with Clock(arguments.rounds, arguments.replays) as clock:
         peers = Peers(arguments.fast_accumulation, arguments.alone)
-        bench = Bench(
-            clock,
-            arguments.cache,
-            "cuda",
-            peers,
-            arguments.programmatic,
-            arguments.tune,
+        bench = Bench(clock, arguments.cache, "cuda", peers, arguments.programmatic, arguments.tune)
+        software = (
+            f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}; {peers}; a flush takes {bench.flush_us:.0f} us"
         )
-        software = f"PyTorch {torch.__version__}, CUDA {torch.version.cuda}; {peers}; a flush takes {bench.flush_us:.0f} us"
         send({"device": torch.cuda.get_device_name(), "software": software})
         for case in chosen[arguments.first :]:
             row = bench.run(case, arguments.seed + zlib.crc32(str(case).encode()))
@@ -207,9 +131,7 @@ class Worker:
         """What it says next, or why it says nothing more."""
         deadline = time.monotonic() + patience
         while b"\n" not in self._left:
-            ready, _, _ = select.select(
-                [self._read], [], [], max(0, deadline - time.monotonic())
-            )
+            ready, _, _ = select.select([self._read], [], [], max(0, deadline - time.monotonic()))
             if not ready:
                 return f"nothing came for {patience:g} s"
             part = os.read(self._read, 1 << 16)
@@ -225,9 +147,7 @@ class Worker:
         os.close(self._read)
 
 
-def supervise(
-    arguments: argparse.Namespace, chosen: list[Case], cache: str
-) -> tuple[dict[str, Any], list[Row]]:
+def supervise(arguments: argparse.Namespace, chosen: list[Case], cache: str) -> tuple[dict[str, Any], list[Row]]:
     """Runs every case, in a further process where one is lost. What the cases ran on, and their rows."""
     about: dict[str, Any] = {}
     rows: list[Row] = []
@@ -240,10 +160,7 @@ def supervise(
                 break
             if not about:
                 about = said
-                print(
-                    f"{about['device']}, {about['software']}; seed {arguments.seed}",
-                    flush=True,
-                )
+                print(f"{about['device']}, {about['software']}; seed {arguments.seed}", flush=True)
             first = len(rows)
             while len(rows) < len(chosen) and isinstance(said, dict):
                 case = chosen[len(rows)]
@@ -252,11 +169,7 @@ def supervise(
                     break  # that error took the device along; this case has not begun
                 if not rows or rows[-1].case.section != case.section:
                     print(report.heading(case), flush=True)
-                rows.append(
-                    Row(case, error=said)
-                    if isinstance(said, str)
-                    else Row.from_json(said)
-                )
+                rows.append(Row(case, error=said) if isinstance(said, str) else Row.from_json(said))
                 print(report.line(rows[-1]), flush=True)
         finally:
             worker.end()
@@ -267,24 +180,14 @@ def sweep(arguments: argparse.Namespace, cache: str) -> int:
     """Random products."""
     from gemm.sweep import draw, sweep, variants_of
 
-    print(
-        f"seed {arguments.seed}: {arguments.random} products each of {', '.join(arguments.only)}",
-        flush=True,
-    )
+    print(f"seed {arguments.seed}: {arguments.random} products each of {', '.join(arguments.only)}", flush=True)
     products = draw(arguments.only, arguments.random, arguments.seed)
     start = time.monotonic()
-    about = sweep(
-        products, cache, "cuda", arguments.seed, arguments.seconds, arguments.alone
-    )
+    about = sweep(products, cache, "cuda", arguments.seed, arguments.seconds, arguments.alone)
     took = time.monotonic() - start
     products = [product for product in products if product.graph_us or product.error]
     entries = distribution.summary(products)
-    print(
-        "\n".join(
-            [f"{about['device']}, {about['software']}", *distribution.lines(entries)]
-        ),
-        flush=True,
-    )
+    print("\n".join([f"{about['device']}, {about['software']}", *distribution.lines(entries)]), flush=True)
     if arguments.json:
         result = {
             "date": datetime.date.today().isoformat(),
@@ -327,26 +230,15 @@ def main() -> int:
     goals = figures(rows)
     print("\n".join([*report.means(rows), *report.verdicts(goals)]))
     failed = [row for row in rows if row.errors()]
-    print(
-        f"\n{len(rows)} of {len(chosen)} cases, {len(failed)} failed; {time.monotonic() - start:.0f} s in all"
-    )
+    print(f"\n{len(rows)} of {len(chosen)} cases, {len(failed)} failed; {time.monotonic() - start:.0f} s in all")
     if arguments.json:
         when = {
             "date": datetime.date.today().isoformat(),
             "command": "python3 tests/bench/gemm_peers.py " + shlex.join(sys.argv[1:]),
         }
-        result = {
-            **when,
-            **about,
-            "seed": arguments.seed,
-            "rows": [row.to_json() for row in rows],
-        }
+        result = {**when, **about, "seed": arguments.seed, "rows": [row.to_json() for row in rows]}
         with open(arguments.json, "w") as file:
-            json.dump(
-                {**result, "figures": [goal.to_json() for goal in goals]},
-                file,
-                indent=2,
-            )
+            json.dump({**result, "figures": [goal.to_json() for goal in goals]}, file, indent=2)
     if len(rows) < len(chosen):
         return 2
     return 1 if failed else 0

@@ -54,21 +54,13 @@ class LibFuzzer(Kind):
     """Targets in turn, so many inputs each, from a corpus that every run adds to."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "libFuzzer", "inputs", "", "", 1, r"stat::number_of_executed_units: (\d+)"
-        )
+        super().__init__("libFuzzer", "inputs", "", "", 1, r"stat::number_of_executed_units: (\d+)")
 
     def command(self, build: Path) -> list[str]:
         corpus = build / "fuzz-corpus" / TARGETS[self.started % len(TARGETS)]
         corpus.mkdir(parents=True, exist_ok=True)
         # A cache file is opened and mended some hundred times a second, texts are read fifty thousand times.
-        runs = (
-            5_000
-            if corpus.name == "cache_file"
-            else 200_000
-            if corpus.name in ("structs", "config")
-            else 500_000
-        )
+        runs = 5_000 if corpus.name == "cache_file" else 200_000 if corpus.name in ("structs", "config") else 500_000
         return [str(build / "fuzz/bin/quern_fuzz"), f"-runs={runs}", f"-seed={self.started + 1}", "-max_len=131072",
                 "-rss_limit_mb=4096", "-verbosity=0", "-print_final_stats=1", f"-artifact_prefix={corpus}-",
                 str(corpus)]  # fmt: skip
@@ -84,59 +76,16 @@ KINDS = [
         r"(\d+) faults",
         True,
     ),
-    Kind(
-        "killed at each change",
-        "kills",
-        "quern_fault_tests",
-        "*KillTest*",
-        1,
-        r"(\d+) kills",
-        parts=1,
-    ),
+    Kind("killed at each change", "kills", "quern_fault_tests", "*KillTest*", 1, r"(\d+) kills", parts=1),
     Kind("100 000 entries", "", "quern_fault_tests", "Large*", 100, r"()$", True),
+    Kind("frozen, forking", "", "quern_fault_tests", "FrozenTest.*:AdministrationTest.*", 1, r"()$", True),
+    Kind("processes killed and stopped", "kills", "quern_fault_tests", "Soak*", 7, r"(\d+) kills"),
     Kind(
-        "frozen, forking",
-        "",
-        "quern_fault_tests",
-        "FrozenTest.*:AdministrationTest.*",
-        1,
-        r"()$",
-        True,
+        "two copies, killed", "kills", "quern_launch_fault_tests", "CopiesTest.*Killed", 20, r"(\d+) processes killed"
     ),
-    Kind(
-        "processes killed and stopped",
-        "kills",
-        "quern_fault_tests",
-        "Soak*",
-        7,
-        r"(\d+) kills",
-    ),
-    Kind(
-        "two copies, killed",
-        "kills",
-        "quern_launch_fault_tests",
-        "CopiesTest.*Killed",
-        20,
-        r"(\d+) processes killed",
-    ),
-    Kind(
-        "bits flipped",
-        "faults",
-        "quern_fault_tests",
-        "FlipTest.*",
-        5,
-        r"(\d+) of \d+ bits",
-        share=4,
-    ),
+    Kind("bits flipped", "faults", "quern_fault_tests", "FlipTest.*", 5, r"(\d+) of \d+ bits", share=4),
     Kind("power failures", "faults", "quern_fault_tests", "Power*", 2, r"(\d+) states"),
-    Kind(
-        "inputs made of good ones",
-        "inputs",
-        "quern_fuzz_tests",
-        "*Replay*",
-        10,
-        r"(\d+) inputs",
-    ),
+    Kind("inputs made of good ones", "inputs", "quern_fuzz_tests", "*Replay*", 10, r"(\d+) inputs"),
 ]
 # With --every-bit. A bit takes a millisecond or two.
 EVERY_BIT = Kind(
@@ -153,11 +102,7 @@ EVERY_BIT = Kind(
 class Torture:
     def __init__(self, given: argparse.Namespace) -> None:
         self.build, self.jobs, self.seed = given.build, given.jobs, given.seed
-        self.goals = {
-            "kills": given.kills,
-            "faults": given.faults,
-            "inputs": given.inputs,
-        }
+        self.goals = {"kills": given.kills, "faults": given.faults, "inputs": given.inputs}
         self.done: collections.Counter = collections.Counter()
         self.by_kind: collections.Counter = collections.Counter()
         self.running: dict[subprocess.Popen, tuple[Kind, int, object]] = {}
@@ -166,9 +111,7 @@ class Torture:
         self.start = time.monotonic()
         self.kinds = list(KINDS) + [EVERY_BIT] * given.every_bit
         if (self.build / "fuzz/bin/quern_fuzz").exists():
-            self.kinds = [
-                kind for kind in self.kinds if kind.program != "quern_fuzz_tests"
-            ] + [LibFuzzer()]
+            self.kinds = [kind for kind in self.kinds if kind.program != "quern_fuzz_tests"] + [LibFuzzer()]
 
     def say(self, text: str) -> None:
         print(f"{time.monotonic() - self.start:6.0f} s  {text}", flush=True)
@@ -187,23 +130,15 @@ class Torture:
         open_goals = [goal for goal in self.goals if self.done[goal] < self.goals[goal]]
         if not open_goals:
             return None
-        under_way = collections.Counter(
-            kind.goal for kind, _, _ in self.running.values()
-        )
-        goal = min(
-            open_goals,
-            key=lambda goal: (under_way[goal], self.done[goal] / self.goals[goal]),
-        )
+        under_way = collections.Counter(kind.goal for kind, _, _ in self.running.values())
+        goal = min(open_goals, key=lambda goal: (under_way[goal], self.done[goal] / self.goals[goal]))
         return min((kind for kind in self.kinds if kind.goal == goal and not kind.once and not kind.parts),
                    key=lambda kind: kind.started / kind.share)  # fmt: skip
 
     def launch(self, kind: Kind) -> None:
         seed = self.seed + sum(other.started for other in self.kinds)
         output = self.outputs.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
-        environment = os.environ | {
-            "QUERN_TORTURE": str(kind.factor),
-            "QUERN_SEED": str(seed),
-        }
+        environment = os.environ | {"QUERN_TORTURE": str(kind.factor), "QUERN_SEED": str(seed)}
         if kind.parts > 1:
             environment["QUERN_SLICE"] = f"{kind.started + 1}/{kind.parts}"
         if isinstance(kind, LibFuzzer):
@@ -214,17 +149,13 @@ class Torture:
         self.running[process] = (kind, seed, output)
 
     def reap(self) -> None:
-        for process in [
-            process for process in self.running if process.poll() is not None
-        ]:
+        for process in [process for process in self.running if process.poll() is not None]:
             kind, seed, output = self.running.pop(process)
             output.seek(0)
             text = output.read().decode(errors="replace")
             count = sum(int(found or 0) for found in kind.counted.findall(text))
             if process.returncode != 0 or "[  SKIPPED ]" in text:
-                self.failures.append(
-                    f"{kind.name}, QUERN_SEED={seed}, QUERN_TORTURE={kind.factor}:\n{text[-3000:]}"
-                )
+                self.failures.append(f"{kind.name}, QUERN_SEED={seed}, QUERN_TORTURE={kind.factor}:\n{text[-3000:]}")
                 self.say("FAILED " + self.failures[-1])
                 continue
             self.done[kind.goal] += count
@@ -266,13 +197,9 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=100_000)
     parser.add_argument("--inputs", type=int, default=10_000_000)
     parser.add_argument(
-        "--every-bit",
-        action="store_true",
-        help="flip each bit of the small file and of its journal, too: half an hour",
+        "--every-bit", action="store_true", help="flip each bit of the small file and of its journal, too: half an hour"
     )
-    parser.add_argument(
-        "--seed", type=int, default=int(os.environ.get("QUERN_SEED", time.time()))
-    )
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("QUERN_SEED", time.time())))
     torture = Torture(parser.parse_args())
 
     def stop(*_: object) -> None:

@@ -43,17 +43,11 @@ def test_functions_of_one_array(context, rng, name):
     x = np.abs(x) if name in OF_POSITIVE else x
     out = getattr(context, name)(x)
     assert out.dtype == np.float32
-    np.testing.assert_allclose(
-        out, UNARY[name](x.astype(np.float64)), rtol=1e-5, atol=1e-6
-    )
+    np.testing.assert_allclose(out, UNARY[name](x.astype(np.float64)), rtol=1e-5, atol=1e-6)
 
 
 def test_every_function_by_name_has_a_test():
-    named = {
-        name
-        for name, formula in quern.elementwise._FORMULAS.items()
-        if "{1}" not in formula
-    } - {"cast"}
+    named = {name for name, formula in quern.elementwise._FORMULAS.items() if "{1}" not in formula} - {"cast"}
     assert named == set(UNARY)
     assert all(hasattr(quern.Context, name) for name in quern.elementwise._FORMULAS)
 
@@ -62,11 +56,7 @@ def test_every_function_by_name_has_a_test():
 def test_functions_of_several_arrays(context, rng, dtype):
     x, y, z = (rng.standard_normal((4, 3, 24)).astype(dtype) for _ in range(3))
     exact_x, exact_y, exact_z = (a.astype(np.float64) for a in (x, y, z))
-    close = (
-        {"rtol": 2e-2, "atol": 2e-2}
-        if x.itemsize == 2
-        else {"rtol": 1e-5, "atol": 1e-6}
-    )
+    close = {"rtol": 2e-2, "atol": 2e-2} if x.itemsize == 2 else {"rtol": 1e-5, "atol": 1e-6}
 
     def same(out, expected):
         assert out.dtype == dtype
@@ -87,15 +77,9 @@ def test_functions_of_several_arrays(context, rng, dtype):
     same(context.geglu_tanh(x, y), gelu_tanh(exact_x) * exact_y)
     same(context.clamp(x, -0.5, y), np.minimum(np.maximum(exact_x, -0.5), exact_y))
     same(context.elu(x, 0.7), np.where(exact_x > 0, exact_x, 0.7 * np.expm1(exact_x)))
-    same(
-        context.hardshrink(x, 0.3),
-        np.where(np.abs(exact_x) > np.float32(0.3), exact_x, 0),
-    )
+    same(context.hardshrink(x, 0.3), np.where(np.abs(exact_x) > np.float32(0.3), exact_x, 0))
     same(context.where(exact_x > 0, x, y), np.where(exact_x > 0, exact_x, exact_y))
-    same(
-        context.modulate(x, y[:, :1], z[:, :1]),
-        exact_x * (1 + exact_y[:, :1]) + exact_z[:, :1],
-    )
+    same(context.modulate(x, y[:, :1], z[:, :1]), exact_x * (1 + exact_y[:, :1]) + exact_z[:, :1])
     same(context.gated_residual(x, y, z[:, :1]), exact_x + exact_y * exact_z[:, :1])
     positions = np.array([0, 8190, 8191, 100_000], np.int32)[:, None, None]
     by = 1 + 0.1 * np.log1p(np.floor((positions + 1) / 8192))
@@ -123,12 +107,9 @@ def test_casts(context):
     np.testing.assert_array_equal(context.cast(x, bool), [True] * 7)
     codes = context.cast(x, "e4m3")
     np.testing.assert_array_equal(
-        codes.astype(np.float32),
-        np.clip(x, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32),
+        codes.astype(np.float32), np.clip(x, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
     )
-    np.testing.assert_array_equal(
-        context.cast(np.array([-5, 2**40]), "i32"), [-5, 2**31 - 1]
-    )
+    np.testing.assert_array_equal(context.cast(np.array([-5, 2**40]), "i32"), [-5, 2**31 - 1])
 
 
 def test_expressions_of_ones_own(context, rng):
@@ -136,9 +117,7 @@ def test_expressions_of_ones_own(context, rng):
     with_formula = context.expression("tensor0 * scalar0 + number(index1)")
     out = context.pointwise(with_formula, [x], scalars=[2])
     np.testing.assert_allclose(out, x * 2 + np.arange(10), rtol=1e-6)
-    whole, fraction = context.pointwise(
-        ["floor(tensor0)", "tensor0-floor(tensor0)"], [x], dtype=["i32", "f16"]
-    )
+    whole, fraction = context.pointwise(["floor(tensor0)", "tensor0-floor(tensor0)"], [x], dtype=["i32", "f16"])
     assert whole.dtype == np.int32 and fraction.dtype == np.float16
     np.testing.assert_array_equal(whole, np.floor(x))
     context.pointwise("place*2", out=(doubled := np.empty((3, 4), np.int64)))
@@ -151,9 +130,7 @@ def test_arrays_need_not_be_aligned(context, rng):
     x = rng.standard_normal(100).astype(np.float16)
     np.testing.assert_array_equal(context.neg(x[1:]), -x[1:])
     np.testing.assert_array_equal(context.neg(x[::-3]), -x[::-3])
-    np.testing.assert_array_equal(
-        context.add(x[3:][:, None], x[None, 1:4]), x[3:][:, None] + x[None, 1:4]
-    )
+    np.testing.assert_array_equal(context.add(x[3:][:, None], x[None, 1:4]), x[3:][:, None] + x[None, 1:4])
     assert context.neg(x[:0]).shape == (0,)
     assert context.add(np.array(2.0, np.float32), 1) == 3
 
@@ -171,12 +148,8 @@ def test_numbers_before_arrays(context, rng):
 def test_leaky_relu(context, rng):
     x = rng.standard_normal((3, 40)).astype(np.float32)
     x[0, 0] = np.nan
-    np.testing.assert_array_equal(
-        context.leaky_relu(x), np.where(x < 0, x * np.float32(0.01), x)
-    )
-    np.testing.assert_array_equal(
-        context.leaky_relu(x, 0.5), np.where(x < 0, x * np.float32(0.5), x)
-    )
+    np.testing.assert_array_equal(context.leaky_relu(x), np.where(x < 0, x * np.float32(0.01), x))
+    np.testing.assert_array_equal(context.leaky_relu(x, 0.5), np.where(x < 0, x * np.float32(0.5), x))
 
 
 def test_refusals(context):

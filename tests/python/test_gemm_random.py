@@ -10,41 +10,20 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 import gemm_peers
 from gemm import distribution
-from gemm.projections import (
-    DEEPSEEK,
-    MODELS,
-    MOST_ROWS,
-    MULTIPLE,
-    RANKS,
-    random_experts,
-    random_shape,
-)
+from gemm.projections import DEEPSEEK, MODELS, MOST_ROWS, MULTIPLE, RANKS, random_experts, random_shape
 from gemm.shapes import SWEPT, Shape
 
 
 def test_shapes_follow_from_the_seed_and_fill_every_class():
-    first, again = (
-        [random_shape(random_) for _ in range(400)]
-        for random_ in (random.Random(3), random.Random(3))
-    )
+    first, again = ([random_shape(random_) for _ in range(400)] for random_ in (random.Random(3), random.Random(3)))
     assert first == again
     assert first != [random_shape(random.Random(4)) for _ in range(400)]
     for shape in first:
-        assert (
-            1 <= shape.m <= MOST_ROWS
-            and shape.n % MULTIPLE == 0
-            and shape.k % MULTIPLE == 0
-        )
+        assert 1 <= shape.m <= MOST_ROWS and shape.n % MULTIPLE == 0 and shape.k % MULTIPLE == 0
     for low, high in distribution.CLASSES:
         assert sum(low <= shape.m <= high for shape in first) > 20
-    known = {
-        nk for model in MODELS for ranks in RANKS for nk in model.projections(ranks)
-    }
-    known |= {
-        (n // r if d == "n" else n, k // r if d == "k" else k)
-        for n, k, d in DEEPSEEK
-        for r in RANKS
-    }
+    known = {nk for model in MODELS for ranks in RANKS for nk in model.projections(ranks)}
+    known |= {(n // r if d == "n" else n, k // r if d == "k" else k) for n, k, d in DEEPSEEK for r in RANKS}
     odd = sum((shape.n, shape.k) not in known for shape in first)
     assert 50 < odd < 150
 
@@ -58,9 +37,7 @@ def test_experts_share_all_rows():
 
 def product(m, call, graph=None, kind="bf16", error=""):
     ratios = {"call_us": call, "graph_us": call if graph is None else graph}
-    return SimpleNamespace(
-        kind=kind, shape=Shape(m, 16, 16), error=error, ratio=ratios.get
-    )
+    return SimpleNamespace(kind=kind, shape=Shape(m, 16, 16), error=error, ratio=ratios.get)
 
 
 def test_summary_tells_each_class_apart():
@@ -72,24 +49,15 @@ def test_summary_tells_each_class_apart():
         product(40, None),
     ]
     entries = {(e["rows"], e["measure"]): e for e in distribution.summary(products)}
-    assert set(entries) == {
-        (rows, measure)
-        for rows in ("all", "<= 32", "33 to 128")
-        for measure in ("call", "graph")
-    }
+    assert set(entries) == {(rows, measure) for rows in ("all", "<= 32", "33 to 128") for measure in ("call", "graph")}
     assert entries["<= 32", "call"]["mean"] == pytest.approx(2.0)
     assert entries["<= 32", "call"]["met"]
     assert (
-        entries["33 to 128", "graph"]
-        | {"mean": 0.5, "least": 0.5, "count": 1, "reach": 0.0, "met": False}
+        entries["33 to 128", "graph"] | {"mean": 0.5, "least": 0.5, "count": 1, "reach": 0.0, "met": False}
         == (entries["33 to 128", "graph"])
     )
     assert any("missed" in line for line in distribution.lines(list(entries.values())))
-    assert [each.shape.m for each in distribution.worst(products, "bf16")] == [
-        33,
-        16,
-        32,
-    ]
+    assert [each.shape.m for each in distribution.worst(products, "bf16")] == [33, 16, 32]
 
 
 def test_arguments_of_random_products(capsys):

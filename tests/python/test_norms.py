@@ -15,30 +15,16 @@ def test_rmsnorm(context, rng, dtype):
     exact = x.astype(np.float64)
     by = weight.astype(np.float64)
     expected = exact / np.sqrt((exact**2).mean(1, keepdims=True) + 1e-5) * by
-    close = (
-        {"rtol": 1e-2, "atol": 1e-3}
-        if x.itemsize == 2
-        else {"rtol": 1e-5, "atol": 1e-7}
-    )
+    close = {"rtol": 1e-2, "atol": 1e-3} if x.itemsize == 2 else {"rtol": 1e-5, "atol": 1e-7}
     np.testing.assert_allclose(out.astype(np.float64), expected, **close)
 
-    out, total = context.rmsnorm(
-        x, weight, residual=residual, eps=1e-5, weight_plus_one=True
-    )
+    out, total = context.rmsnorm(x, weight, residual=residual, eps=1e-5, weight_plus_one=True)
     exact = exact + residual.astype(np.float64)
     np.testing.assert_allclose(total.astype(np.float64), exact, **close)
     expected = exact / np.sqrt((exact**2).mean(1, keepdims=True) + 1e-5) * (1 + by)
     np.testing.assert_allclose(out.astype(np.float64), expected, **close)
     # In place: the sum over the residual, the norm over x.
-    context.rmsnorm(
-        x,
-        weight,
-        residual=residual,
-        residual_out=residual,
-        out=x,
-        eps=1e-5,
-        weight_plus_one=True,
-    )
+    context.rmsnorm(x, weight, residual=residual, residual_out=residual, out=x, eps=1e-5, weight_plus_one=True)
     np.testing.assert_array_equal(x, out)
     np.testing.assert_array_equal(residual, total)
 
@@ -46,17 +32,11 @@ def test_rmsnorm(context, rng, dtype):
 def test_rmsnorm_takes_rows_at_any_distance(context, rng):
     x = rng.standard_normal((7, 40)).astype(np.float32)[:, :33]
     out = context.rmsnorm(x)
-    np.testing.assert_allclose(
-        out,
-        x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-6),
-        rtol=1e-5,
-    )
+    np.testing.assert_allclose(out, x / np.sqrt((x.astype(np.float64) ** 2).mean(1, keepdims=True) + 1e-6), rtol=1e-5)
 
 
 def test_rows_of_more_dimensions(context, rng):
-    x, residual = (
-        rng.standard_normal((2, 3, 5, 24)).astype(np.float32) for _ in range(2)
-    )
+    x, residual = (rng.standard_normal((2, 3, 5, 24)).astype(np.float32) for _ in range(2))
     weight = rng.standard_normal(24).astype(np.float32)
     flat = x.reshape(30, 24)
     for made, expected in (
@@ -95,31 +75,21 @@ def test_norms_by_name(context, rng):
     weight, bias = rng.standard_normal((2, 72)).astype(np.float32)
     scale, shift = rng.standard_normal((2, 2, 72)).astype(np.float32)
     close = {"rtol": 1e-4, "atol": 1e-5}
-    np.testing.assert_allclose(
-        context.layer_norm(x, weight, bias), normalised(x) * weight + bias, **close
-    )
+    np.testing.assert_allclose(context.layer_norm(x, weight, bias), normalised(x) * weight + bias, **close)
     out, total = context.layer_norm(x, residual=residual, dtype="f16")
     assert out.dtype == np.float16
     np.testing.assert_allclose(total, x + residual)
     expected = normalised(x) * (1 + np.repeat(scale, 3, 0)) + np.repeat(shift, 3, 0)
     np.testing.assert_allclose(context.adaln(x, scale, shift), expected, **close)
-    np.testing.assert_allclose(
-        context.l2_norm(x), x / np.linalg.norm(x, axis=1, keepdims=True), **close
-    )
+    np.testing.assert_allclose(context.l2_norm(x), x / np.linalg.norm(x, axis=1, keepdims=True), **close)
     image = rng.standard_normal((2, 6, 5, 7)).astype(np.float32)
     channel = rng.standard_normal(6).astype(np.float32)
     by = channel[:, None, None]
     found = context.group_norm(image, 3, channel, channel)
     assert found.shape == image.shape
-    np.testing.assert_allclose(
-        found,
-        normalised(image.reshape(2, 3, -1)).reshape(image.shape) * by + by,
-        **close,
-    )
+    np.testing.assert_allclose(found, normalised(image.reshape(2, 3, -1)).reshape(image.shape) * by + by, **close)
     found = context.instance_norm(image)
-    np.testing.assert_allclose(
-        found, normalised(image.reshape(2, 6, -1)).reshape(image.shape), **close
-    )
+    np.testing.assert_allclose(found, normalised(image.reshape(2, 6, -1)).reshape(image.shape), **close)
     last = np.ascontiguousarray(image.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
     found, total = context.group_norm(last, 3, channel, channel, residual=last)
     assert found.strides == total.strides == last.strides
@@ -136,9 +106,7 @@ def test_norm_backward(context, rng):
     dx, dweight, dbias = context.layer_norm_backward(dout, x, weight)
     y, g = normalised(x), dout * weight
     inverse = 1 / np.sqrt(x.var(1, keepdims=True) + 1e-5)
-    exact = inverse * (
-        g - g.mean(1, keepdims=True) - y * (g * y).mean(1, keepdims=True)
-    )
+    exact = inverse * (g - g.mean(1, keepdims=True) - y * (g * y).mean(1, keepdims=True))
     close = {"rtol": 1e-3, "atol": 1e-5}
     np.testing.assert_allclose(dx, exact, **close)
     np.testing.assert_allclose(dweight, (dout * y).sum(0), **close)
@@ -146,7 +114,5 @@ def test_norm_backward(context, rng):
     dx, dweight = context.rmsnorm_backward(dout, x, weight, add=x)
     inverse = 1 / np.sqrt((x**2).mean(1, keepdims=True) + 1e-5)
     y = x * inverse
-    np.testing.assert_allclose(
-        dx, inverse * (g - y * (g * y).mean(1, keepdims=True)) + x, **close
-    )
+    np.testing.assert_allclose(dx, inverse * (g - y * (g * y).mean(1, keepdims=True)) + x, **close)
     np.testing.assert_allclose(dweight, (dout * y).sum(0), **close)
