@@ -15,13 +15,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
 from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
+from records import FILLED, READ, records  # noqa: E402
 from render_cpp import ops_header  # noqa: E402
 from render_csharp import csharp_ops, csharp_records  # noqa: E402
 from render_described import record_table, table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
 from render_go import ops_file, records_file  # noqa: E402
 from render_java import java_ops, java_records  # noqa: E402
-from render_rust import ops_module, sys_crate  # noqa: E402
+from render_rust import ops_module, records_module, sys_crate  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
@@ -162,6 +163,9 @@ def wanted() -> dict[Path, str]:
         BINDINGS / "java" / "quern" / "Records.java": java_records(header, laid_out),
         BINDINGS / "rust" / "quern-sys" / "src" / "lib.rs": sys_crate(header),
         BINDINGS / "rust" / "quern" / "src" / "ops.rs": ops_module(header, outputs),
+        BINDINGS / "rust" / "quern" / "src" / "records.rs": records_module(
+            records(header, READ), records(header, FILLED)
+        ),
     }
     for name, (before, after) in LISTS.items():
         file = COMPLETIONS / name

@@ -1,12 +1,17 @@
-# What of bindings/rust is made of quern.h: quern-sys whole, and the builders of the ops in the safe crate.
+# What of bindings/rust is made of quern.h: quern-sys whole; of the safe crate the builders of the ops, a context's
+# options, and what calls that are no ops' tell and are given.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from header import Function, Header, Struct
 from render_cpp import camel
+
+if TYPE_CHECKING:
+    from records import Field
 
 SCALARS = {
     "None": "()",
@@ -132,6 +137,118 @@ def ops_module(header: Header, outputs: dict[str, list[str]]) -> str:
             "}",
         ]
     return "\n".join([*lines, ""])
+
+
+def records_module(read: list[tuple[str, list[Field]]], filled: list[tuple[str, list[Field]]]) -> str:
+    """bindings/rust/quern/src/records.rs. `filled` has the options of a context first."""
+    lines = [
+        "//! What calls that are no ops' tell, and what they are given: the structs of quern.h, documented there.",
+        "//! Made of quern.h by ./dev generate.",
+        "// SPDX-License-Identifier: Apache-2.0",
+        "// SAFETY, of every read: the caller's promise that what the struct points to is there.",
+        "use crate::held::{bytes, inline, text, Held, Record};",
+        "use crate::Builder;",
+        "use quern_sys as sys;",
+        "use std::ffi::OsStr;",
+    ]
+    for name, members in read:
+        title = camel(name.removeprefix("quern_"))
+        lines += ["", f"/// `{name}`.", "#[derive(Clone, Debug, PartialEq)]", "#[non_exhaustive]"]
+        lines += [f"pub struct {title} {{", *(f"    pub {each.name}: {_owned(each)}," for each in members), "}"]
+        lines += [
+            "",
+            f"// SAFETY: it begins with its size.\nunsafe impl Record for {title} {{",
+            f"    type Raw = sys::{name};",
+        ]
+        lines += ["    unsafe fn read(from: &Self::Raw) -> Self {", "        Self {"]
+        lines += [f"            {each.name}{_reads(each)}," for each in members]
+        lines += ["        }", "    }", "}"]
+    lines += ["", "/// The fields of `quern_context_options`.", "impl Builder {"]
+    for each in filled[0][1]:
+        if each.name not in ("flags", "device_type", "device_id", "miss_policy", "log", "event"):
+            lines += _option(each)
+    lines += ["}"]
+    for name, members in filled[1:]:
+        lines += _given(name, members)
+    return "\n".join([*lines, ""])
+
+
+def _owned(each: Field) -> str:
+    return {"text": "String", "bytes": "Option<Vec<u8>>"}.get(each.kind) or SCALARS[each.kind]
+
+
+def _reads(each: Field) -> str:
+    """How a field of a record is taken out of the C struct `from`."""
+    place = f"from.{each.name}"
+    if each.kind == "text":
+        call = f"inline(&{place})" if each.length else f"text({place})"
+    elif each.kind == "bytes":
+        call = f"bytes({place}, from.{each.count})"
+    else:
+        return f": {place}"
+    return f": unsafe {{ {call} }}"
+
+
+def _option(each: Field) -> list[str]:
+    """A method of Builder."""
+    if each.kind == "texts":
+        one = each.name[:-1]
+        return [f"    /// One more of `{each.name}`.",
+                f"    pub fn {one}(mut self, value: impl AsRef<OsStr>) -> Self {{",
+                f'        let made = self.text("{one}", value.as_ref());', f"        self.{each.name}.extend(made);",
+                "        self", "    }"]  # fmt: skip
+    if each.kind == "text":
+        return [f"    pub fn {each.name}(mut self, value: impl AsRef<OsStr>) -> Self {{",
+                f'        let made = self.text("{each.name}", value.as_ref());',
+                f"        self.options.{each.name} = self.keep(made);", "        self", "    }"]  # fmt: skip
+    return [f"    pub fn {each.name}(mut self, value: {SCALARS[each.kind]}) -> Self {{",
+            f"        self.options.{each.name} = value;", "        self", "    }"]  # fmt: skip
+
+
+def _given(name: str, members: list[Field]) -> list[str]:
+    """A struct whose fields all have defaults, and how it becomes C's."""
+    title, plain = camel(name.removeprefix("quern_")), all(each.kind in (*SCALARS, "dtype") for each in members)
+    life = "" if plain else "<'a>"
+    derived = "Clone, Copy, Default" if plain else "Default"
+    lines = ["", f"/// `{name}`.", f"#[derive({derived})]", f"pub struct {title}{life} {{"]
+    lines += [f"    pub {each.name}: {_given_type(each)}," for each in members]
+    lines += ["}", "", f"impl{life} {title}{life} {{"]
+    held = "&self, _held: &mut Held<'_>" if plain else "self, held: &mut Held<'a>"
+    lines += [f"    pub(crate) fn raw({held}) -> crate::Result<sys::{name}> {{"]
+    lines += [f"        let mut made = sys::{name}::default();"]
+    for each in members:
+        place = f"made.{each.name}"
+        if each.kind == "text":
+            lines.append(f'        {place} = held.text("{each.name}", self.{each.name})?;')
+            if each.length:
+                lines.append(f"        made.{each.length} = self.{each.name}.map_or(0, |text| text.len() as u64);")
+        elif each.kind == "texts":
+            lines.append(f'        {place} = held.texts("{each.name}", self.{each.name})?;')
+            lines.append(f"        made.{each.count} = self.{each.name}.len() as u64;")
+        elif each.kind == "numbers":
+            lines.append(f"        {place} = self.{each.name}.as_ptr();")
+            lines.append(f"        made.{each.count} = self.{each.name}.len() as u64;")
+        elif each.kind == "part":
+            lines += [f"        if let Some(part) = self.{each.name} {{", "            let part = part.raw(held)?;",
+                      f"            {place} = held.keep(part);", "        }"]  # fmt: skip
+        elif each.kind == "progress":
+            told = camel(each.type.removeprefix("quern_"))
+            lines += [f"        if let Some(told) = self.{each.name} {{",
+                      f"            {place} = Some(crate::held::tell::<{told}>);",
+                      f"            made.{each.user} = held.progress(told);", "        }"]  # fmt: skip
+        else:
+            lines.append(f"        {place} = self.{each.name};")
+    return [*lines, "        Ok(made)", "    }", "}"]
+
+
+def _given_type(each: Field) -> str:
+    if each.kind == "part":
+        return f"Option<&'a {camel(each.type.removeprefix('quern_'))}>"
+    if each.kind == "progress":
+        told = camel(each.type.removeprefix("quern_"))
+        return f"Option<&'a mut dyn FnMut(u64, u64, &{told}) -> bool>"
+    named = {"text": "Option<&'a str>", "texts": "&'a [&'a str]", "numbers": "&'a [i64]", "dtype": "sys::DLDataType"}
+    return named.get(each.kind) or SCALARS[each.kind]
 
 
 def pointed_to(header: Header, ops: Iterable[str]) -> list[str]:

@@ -105,6 +105,7 @@ def rust(place: Place) -> str:
     tested = place.run(cargo, "test", "--offline", "--quiet", where=folder)
     if "4 passed" not in tested:
         raise RuntimeError(f"cargo test ran other tests than it should:\n{tested}")
+    place.serve(cargo, "run", "--offline", "--quiet", "--example", "serving", where=folder)
     return place.run(cargo, "run", "--offline", "--quiet", "--example", "decode_step", where=folder)
 
 

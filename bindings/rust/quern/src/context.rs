@@ -1,10 +1,12 @@
 //! Contexts and how they are opened.
 // SPDX-License-Identifier: Apache-2.0
+use crate::held::{c_text, text, Record};
+use crate::records::Event;
 use crate::{error::checked, op::Expression, Error, Result, Status};
 use quern_sys as sys;
-use std::ffi::{CStr, CString};
-use std::os::raw::c_char;
-use std::path::Path;
+use std::ffi::{CStr, CString, OsStr};
+use std::os::raw::{c_char, c_void};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 
 /// Which device a context is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,12 +30,41 @@ pub enum Miss {
 /// How a context is opened: the fields of `quern_context_options`, each with its default.
 #[must_use]
 pub struct Builder {
-    options: sys::quern_context_options,
-    target: Option<CString>,
-    cache_path: Option<CString>,
-    bundles: Vec<CString>,
-    search_dirs: Vec<CString>,
-    invalid: Option<&'static str>,
+    pub(crate) options: sys::quern_context_options,
+    texts: Vec<CString>, // of the options; what they point to stays where it is
+    pub(crate) bundles: Vec<CString>,
+    pub(crate) search_dirs: Vec<CString>,
+    pub(crate) trusted_keys: Vec<CString>,
+    callbacks: Callbacks,
+    invalid: Option<Error>,
+}
+
+type Log = Box<dyn Fn(i32, &str) + Send + Sync>;
+type Tell = Box<dyn Fn(&Event) + Send + Sync>;
+
+/// What the library calls until the context is closed.
+#[derive(Default)]
+struct Callbacks {
+    log: Option<Box<Log>>,
+    event: Option<Box<Tell>>,
+}
+
+unsafe extern "C" fn log(user: *mut c_void, level: i32, line: *const c_char) {
+    // SAFETY: `user` is a context's own callback, which lives until that is closed; the line ends with a NUL.
+    ending(|| unsafe { (*user.cast::<Log>())(level, &text(line)) });
+}
+
+unsafe extern "C" fn tell(user: *mut c_void, event: *const sys::quern_event) {
+    // SAFETY: as above; the event lives until this returns.
+    ending(|| unsafe { (*user.cast::<Tell>())(&Event::read(&*event)) });
+}
+
+/// A panic would leave the library's locks held on its way through C.
+fn ending(call: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(call)).is_err() {
+        eprintln!("quern: a callback panicked");
+        std::process::abort();
+    }
 }
 
 impl Builder {
@@ -50,73 +81,72 @@ impl Builder {
         };
         self
     }
-    /// What to compile for, "sm_90a".
-    pub fn target(mut self, target: &str) -> Self {
-        self.target = self.text("target", target);
+    /// Told every line of the log that `log_level` lets through, by threads of the library's, too. One that panics ends
+    /// the program.
+    pub fn log(mut self, told: impl Fn(i32, &str) + Send + Sync + 'static) -> Self {
+        self.callbacks.log = Some(Box::new(Box::new(told)));
         self
     }
-    /// The cache's folder.
-    pub fn cache_path(mut self, folder: impl AsRef<Path>) -> Self {
-        self.cache_path = self.path("cache_path", folder.as_ref());
-        self
-    }
-    /// A file made by `quern export`, searched below the cache in the order of these calls.
-    pub fn bundle(mut self, file: impl AsRef<Path>) -> Self {
-        let file = self.path("bundle", file.as_ref());
-        self.bundles.extend(file);
-        self
-    }
-    /// An absolute folder looked into first for NVRTC, hipRTC and drivers.
-    pub fn search_dir(mut self, folder: impl AsRef<Path>) -> Self {
-        let folder = self.path("search_dir", folder.as_ref());
-        self.search_dirs.extend(folder);
-        self
-    }
-    /// Bytes that the cache may have.
-    pub fn cache_limit(mut self, bytes: u64) -> Self {
-        self.options.cache_limit = bytes;
+    /// Told what happens, likewise.
+    pub fn event(mut self, told: impl Fn(&Event) + Send + Sync + 'static) -> Self {
+        self.callbacks.event = Some(Box::new(Box::new(told)));
         self
     }
 
     pub fn open(self) -> Result<Context> {
-        if let Some(option) = self.invalid {
-            let text = format!("{option}: a string with a NUL or that is no UTF-8 was given");
-            return Err(Error { status: Status::Invalid, native: 0, text });
+        if let Some(error) = self.invalid {
+            return Err(error);
         }
         let pointers = |texts: &[CString]| texts.iter().map(|one| one.as_ptr()).collect::<Vec<*const c_char>>();
         let (bundles, search_dirs) = (pointers(&self.bundles), pointers(&self.search_dirs));
+        let trusted_keys = pointers(&self.trusted_keys);
         let mut options = self.options;
-        options.target = self.target.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
-        options.cache_path = self.cache_path.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
         options.bundles = bundles.as_ptr();
         options.bundle_count = bundles.len() as u64;
         options.search_dirs = search_dirs.as_ptr();
         options.search_dir_count = search_dirs.len() as u64;
+        options.trusted_keys = trusted_keys.as_ptr();
+        options.trusted_key_count = trusted_keys.len() as u64;
+        if let Some(told) = &self.callbacks.log {
+            options.log = Some(log);
+            options.log_user = (&**told as *const Log) as *mut c_void;
+        }
+        if let Some(told) = &self.callbacks.event {
+            options.event = Some(tell);
+            options.event_user = (&**told as *const Tell) as *mut c_void;
+        }
         let mut made = std::ptr::null_mut();
-        // SAFETY: everything that the options point to lives until the call is over.
+        // SAFETY: everything that the options point to lives until the call is over, the callbacks until the context is
+        // closed.
         checked(|error| unsafe { sys::quern_context_create(&options, &mut made, error) })?;
-        Ok(Context { made })
+        Ok(Context { made, _callbacks: self.callbacks })
     }
 
-    fn text(&mut self, option: &'static str, value: &str) -> Option<CString> {
-        let made = CString::new(value).ok();
-        if made.is_none() {
-            self.invalid = Some(option);
+    /// An option's text; one that C cannot be given is told when the context is opened.
+    pub(crate) fn text(&mut self, option: &'static str, value: &OsStr) -> Option<CString> {
+        let made = value.to_str().map(|value| c_text(option, value)).unwrap_or_else(|| {
+            let text = format!("{option}: {value:?} given; allowed is UTF-8");
+            Err(Error { status: Status::Invalid, native: 0, text })
+        });
+        match made {
+            Ok(made) => Some(made),
+            Err(error) => {
+                self.invalid = Some(error);
+                None
+            }
         }
-        made
     }
-    fn path(&mut self, option: &'static str, value: &Path) -> Option<CString> {
-        let text = value.to_str();
-        if text.is_none() {
-            self.invalid = Some(option);
-        }
-        text.and_then(|text| self.text(option, text))
+    pub(crate) fn keep(&mut self, text: Option<CString>) -> *const c_char {
+        let start = text.as_ref().map_or(std::ptr::null(), |text| text.as_ptr());
+        self.texts.extend(text);
+        start
     }
 }
 
 /// One device, its kernels and its cache; closed when it is dropped.
 pub struct Context {
     made: *mut sys::quern_context,
+    _callbacks: Callbacks, // dropped behind the context itself
 }
 
 // SAFETY: quern.h says that a context is safe to use from several threads at once.
@@ -132,30 +162,24 @@ impl Context {
             Device::Cuda(ordinal) => (sys::kDLCUDA, ordinal),
             Device::Rocm(ordinal) => (sys::kDLROCM, ordinal),
         };
-        Builder { options, target: None, cache_path: None, bundles: Vec::new(), search_dirs: Vec::new(), invalid: None }
+        Builder {
+            options,
+            texts: Vec::new(),
+            bundles: Vec::new(),
+            search_dirs: Vec::new(),
+            trusted_keys: Vec::new(),
+            callbacks: Callbacks::default(),
+            invalid: None,
+        }
     }
     pub fn open(device: Device) -> Result<Self> {
         Self::builder(device).open()
     }
 
-    pub fn device(&self) -> Result<sys::quern_device_info> {
-        let mut info = sys::quern_device_info::default();
-        // SAFETY: the context is open.
-        checked(|error| unsafe { sys::quern_device(self.made, &mut info, error) })?;
-        Ok(info)
-    }
-    pub fn stats(&self) -> Result<sys::quern_stats> {
-        let mut stats = sys::quern_stats::default();
-        // SAFETY: the context is open.
-        checked(|error| unsafe { sys::quern_get_stats(self.made, &mut stats, error) })?;
-        Ok(stats)
-    }
-
     /// A formula that an op applies to each of its results, "silu(acc + col0) * row1": checked, and the same formula the
     /// same kernel.
     pub fn expression(&self, text: &str) -> Result<Expression<'_>> {
-        let invalid = |_| Error { status: Status::Invalid, native: 0, text: "expression: a NUL was given".into() };
-        let text = CString::new(text).map_err(invalid)?;
+        let text = c_text("expression", text)?;
         let mut made = std::ptr::null();
         // SAFETY: the context is open, and the text is ended by a NUL.
         checked(|error| unsafe { sys::quern_expression_create(self.made, text.as_ptr(), &mut made, error) })?;
