@@ -32,7 +32,7 @@ class Norms(Ops):
         residual.
 
         x                [rows, n], n to 65536; f16, bf16 or f32; last stride 1, rows at any distance. Or more
-                         dimensions, compact, as are then all arrays of x's shape: rows are the last one's
+                         dimensions, rows of the last one at one distance, as are then all arrays of x's shape
         weight           [n], x's element type or f32; None: 1
         residual         [rows, n], added to x before, in f32
         residual_out     [rows, n], receives the sum; may be residual or x. None: allocated where residual is given
@@ -78,8 +78,8 @@ class Norms(Ops):
         (out, residual_out) with a residual. What is None is left out.
 
         x                [rows, n], or with kind "group" [batch, channels, places]; f16, bf16 or f32; last stride 1.
-                         But with "group" more dimensions, too, compact, as are then all arrays of x's shape: rows are
-                         the last one's
+                         But with "group" more dimensions, too, rows of the last one at one distance, as are then all
+                         arrays of x's shape
         weight, bias     [n] or [channels], x's element type or f32, both alike
         kind             "layer", "rms", "l2" (by the root of the sum of squares) or "group"
         residual         as x, added to it before, in f32
