@@ -11,7 +11,8 @@
  *    zeros. In an array of structs all have the first one's size: that is how far apart they stand.
  *  - Tensors are borrowed `const DLTensor *` (DLPack 1.x): strides NULL means compact row-major, byte_offset is
  *    honoured, nothing is kept after the call returns. Device tensors are read and written in stream order. An extent
- *    is 0 to 2^31 - 1, unless an op says otherwise. What is written lies beside what is read, unless it may be in place.
+ *    is 0 to 2^31 - 1, unless an op says otherwise. What is written lies beside what is read, but where an op says that
+ *    it may be in place.
  *  - Shapes, strides, dtypes and pointers are checked by every call. What lies in index tensors (lengths, page ids,
  *    offsets, positions) is not on a GPU, where reading it would cost the call a synchronisation: it is the caller's to
  *    keep within the tensors that it points into. On `host` it is checked before the launch: QUERN_INVALID names the
@@ -1367,8 +1368,8 @@ typedef struct quern_sample_args {
   const DLTensor *prompt_tokens;  /* ... or its tokens: [n, most] int32; what is no token is passed over */
   const DLTensor *prompt_lengths; /* with prompt_tokens, optional [n] int32: how many of them are there */
   const DLTensor *output_counts;  /* optional [n, vocab] int32: each token's count; the chosen one's is raised ... */
-  const DLTensor *output_tokens;  /* ... or the output's tokens: [n, most] int32. All lists of a row, these, the prompt's,
-                                     banned ones and max_bias, have at most 8 192 places together */
+  const DLTensor *output_tokens;  /* ... or the output's tokens: [n, most] int32. All lists of a row (these, the
+                                     prompt's, banned ones, max_bias) have at most 8 192 places together */
   const DLTensor *output_lengths; /* with output_tokens, optional [n] int32 */
   const DLTensor *bias_offsets;   /* optional [n+1] int32: where each row's biases begin ... */
   const DLTensor *bias_ids;       /* ... [entries] int32, each once in a row */
