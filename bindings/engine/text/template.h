@@ -1,6 +1,7 @@
 // Chat templates: how messages become a prompt. A template is a program in the language of Jinja; this is the part of
-// it that models' templates are written in: for with its loop variables, if, set, expressions with the usual operators,
-// filters, tests and methods, raise_exception, namespace, range. Macros, imports and generators are refused by name.
+// it that models' templates are written in: for with its loop variables, break and continue, if, set, macro,
+// expressions with the usual operators, filters, tests and methods, raise_exception, namespace, range. Calls with a
+// body, imports and inheritance are refused by name, and lists and mappings are written by join and tojson alone.
 // Newlines behind a block and blanks before one go, as transformers has it (trim_blocks, lstrip_blocks).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

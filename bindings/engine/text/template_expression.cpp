@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/engine/text/template_expression.h"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -140,9 +141,19 @@ Expression ExpressionReader::comparison() {
 Expression ExpressionReader::test(Expression tested) {
   const bool negated = accept("not");
   const std::string wanted = name();
-  passes_test(value_of(Json()), wanted);  // throws where there is none of this name
-  return [tested = std::move(tested), negated, wanted](Scope& scope) {
-    return value_of(passes_test(tested(scope), wanted) != negated);
+  const int count = arguments_of_test(wanted);
+  if (count < 0) fail("there is no test " + wanted);
+  ArgumentList list;
+  if (accept("(")) {
+    list = arguments();
+  } else if (count > 0) {
+    list.values.push_back(postfix(primary(), false));
+  }
+  if (list.values.size() != static_cast<std::size_t>(count))
+    fail("the test " + wanted + " takes " + std::to_string(count) + " arguments");
+  return [tested = std::move(tested), negated, wanted, given = evaluated(std::move(list))](Scope& scope) {
+    const Value value = tested(scope);
+    return value_of(passes_test(value, wanted, given(scope)) != negated);
   };
 }
 
@@ -176,13 +187,14 @@ Expression ExpressionReader::product() {
 Expression ExpressionReader::unary() {
   bool negative = false;
   while (accept("-")) negative = !negative;
-  Expression value = postfix();
+  // Filters are of what has been negated.
+  Expression value = postfix(primary(), !negative);
   if (!negative) return value;
-  return [value](Scope& scope) { return calculate('-', value_of(0), value(scope), scope); };
+  return postfix([value](Scope& scope) { return calculate('-', value_of(0), value(scope), scope); }, true);
 }
 
-Expression ExpressionReader::postfix() {
-  Expression value = primary();
+// What stands behind a value: fields, indices, calls of methods, and filters where they are its own.
+Expression ExpressionReader::postfix(Expression value, bool filters) {
   for (;;) {
     count();
     if (accept(".")) {
@@ -201,14 +213,14 @@ Expression ExpressionReader::postfix() {
       }
     } else if (accept("[")) {
       value = subscript(std::move(value));
-    } else if (accept("|")) {
+    } else if (filters && accept("|")) {
       const std::string filter = name();
       ArgumentList list;
       if (accept("(")) list = arguments();
       value = [value = std::move(value), filter, given = evaluated(std::move(list))](Scope& scope) {
         const Value to = value(scope);
-        Value result = apply_filter(to, filter, given(scope));
-        scope.charge(result != nullptr && result->is_string() ? result->string().size() : 0);
+        Value result = apply_filter(to, filter, given(scope), scope);
+        scope.charge(result == nullptr || result == to ? 0 : weight_of(*result));
         return result;
       };
     } else {
@@ -272,13 +284,37 @@ std::function<Arguments(Scope&)> ExpressionReader::evaluated(ArgumentList list) 
   };
 }
 
+// Behind a backslash, as Python has it.
+std::string ExpressionReader::escaped() {
+  const char c = text_[at_++];
+  const std::size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+  if (digits == 0) {
+    constexpr std::string_view kLetters = "abfnrtv0", kBytes("\a\b\f\n\r\t\v\0", 8);
+    const std::size_t at = kLetters.find(c);
+    if (at != std::string_view::npos) return {kBytes[at]};
+    return c == '\'' || c == '"' || c == '\\' ? std::string{c} : c == '\n' ? std::string() : std::string{'\\', c};
+  }
+  std::uint32_t point = 0;
+  const char* const begin = text_.data() + at_;
+  const auto [end, failure] = std::from_chars(begin, begin + std::min(digits, text_.size() - at_), point, 16);
+  if (failure != std::errc{} || end != begin + digits || point > 0x10ffff)
+    fail("a character's number in a text has not " + std::to_string(digits) + " digits");
+  at_ += digits;
+  const auto byte = [](std::uint32_t bits) { return static_cast<char>(bits); };
+  if (point < 0x80) return {byte(point)};
+  if (point < 0x800) return {byte(0xc0 | point >> 6), byte(0x80 | (point & 0x3f))};
+  if (point < 0x10000) return {byte(0xe0 | point >> 12), byte(0x80 | (point >> 6 & 0x3f)), byte(0x80 | (point & 0x3f))};
+  return {byte(0xf0 | point >> 18), byte(0x80 | (point >> 12 & 0x3f)), byte(0x80 | (point >> 6 & 0x3f)),
+          byte(0x80 | (point & 0x3f))};
+}
+
 std::string ExpressionReader::string(char quote) {
   std::string text;
   while (at_ < text_.size() && text_[at_] != quote) {
     char c = text_[at_++];
     if (c == '\\' && at_ < text_.size()) {
-      c = text_[at_++];
-      c = c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c;
+      text += escaped();
+      continue;
     }
     text += c;
   }
@@ -298,13 +334,20 @@ Expression ExpressionReader::primary() {
     };
   };
   if (accept("(")) {
+    if (accept(")")) return list(")", {});
     Expression inner = whole();
+    if (accept(",")) return list(")", {std::move(inner)});
     expect(")");
     return inner;
   }
   if (c == '\'' || c == '"') {
     ++at_;
-    return constant(string(c));
+    std::string text = string(c);
+    for (skip(); at_ < text_.size() && (text_[at_] == '\'' || text_[at_] == '"'); skip()) {  // texts in a row are one
+      const char quote = text_[at_++];
+      text += string(quote);
+    }
+    return constant(text);
   }
   if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
     double number = 0.0;
@@ -313,22 +356,7 @@ Expression ExpressionReader::primary() {
     at_ = static_cast<std::size_t>(end - text_.data());
     return constant(*number_of(number));
   }
-  if (accept("[")) {
-    std::vector<Expression> items;
-    while (!accept("]")) {
-      items.push_back(whole());
-      if (!accept(",") && !text_.substr(at_).starts_with("]")) fail("',' or ']' is wanted");
-    }
-    return [items](Scope& scope) {
-      std::vector<Json> values;
-      for (const Expression& item : items) {
-        const Value value = item(scope);
-        values.push_back(value == nullptr ? Json() : *value);
-      }
-      scope.charge(values.size() * sizeof(Json));
-      return value_of(not_too_deep(Json::array(std::move(values))));
-    };
-  }
+  if (accept("[")) return list("]", {});
   if (accept("{")) {
     std::vector<std::pair<Expression, Expression>> members;
     while (!accept("}")) {
@@ -356,16 +384,52 @@ Expression ExpressionReader::primary() {
     if (accept(word)) return constant(json);
   }
   const std::string named = name();
-  if (accept("(")) {
-    return [named, given = evaluated(arguments())](Scope& scope) {
-      scope.charge(0);
-      return call_function(named, given(scope));
-    };
-  }
+  if (accept("(")) return call(named);
   return [named](Scope& scope) {
     scope.charge(0);
     return scope.find(named);
   };
+}
+
+// Behind its opening bracket: a function, or one that the template defines.
+Expression ExpressionReader::call(const std::string& named) {
+  return [named, given = evaluated(arguments())](Scope& scope) {
+    scope.charge(0);
+    const Arguments arguments = given(scope);
+    const Macro* const macro = scope.macro(named);
+    if (macro == nullptr) return call_function(named, arguments);
+    std::string text = (*macro)(scope, arguments);
+    scope.charge(text.size());
+    return value_of(std::move(text));
+  };
+}
+
+// The rest of a list, up to its end; one that cannot be changed is as good.
+Expression ExpressionReader::list(const char* end, std::vector<Expression> items) {
+  while (!accept(end)) {
+    items.push_back(whole());
+    if (!accept(",") && !text_.substr(at_).starts_with(end)) fail(std::string("',' or '") + end + "' is wanted");
+  }
+  return [items](Scope& scope) {
+    std::vector<Json> values;
+    for (const Expression& item : items) {
+      const Value value = item(scope);
+      values.push_back(value == nullptr ? Json() : *value);
+    }
+    scope.charge(values.size() * sizeof(Json));
+    return value_of(not_too_deep(Json::array(std::move(values))));
+  };
+}
+
+std::vector<std::pair<std::string, Expression>> ExpressionReader::parameters() {
+  std::vector<std::pair<std::string, Expression>> all;
+  expect("(");
+  while (!accept(")")) {
+    std::string parameter = name();
+    all.emplace_back(std::move(parameter), accept("=") ? whole() : Expression());
+    if (!accept(",") && !text_.substr(at_).starts_with(")")) fail("',' or ')' is wanted");
+  }
+  return all;
 }
 
 }  // namespace quern::engine

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,11 +14,6 @@
 namespace quern::engine {
 
 using Expression = std::function<Value(Scope&)>;
-// What stands behind a name: positional arguments, and named ones.
-struct Arguments {
-  std::vector<Value> values;
-  std::map<std::string, Value, std::less<>> named;
-};
 
 // Reads the inside of a {{ }} or a {% %}. Throws std::runtime_error, without the line.
 class ExpressionReader {
@@ -30,6 +24,8 @@ class ExpressionReader {
   Expression whole();
   // Without that: what a for goes through, where `if` means something else.
   Expression disjunction();
+  // The names in brackets behind a macro's, each with what it is where it is not given; empty: undefined.
+  std::vector<std::pair<std::string, Expression>> parameters();
   // Takes a word or an operator where it is next.
   bool accept(std::string_view wanted);
   std::string name();
@@ -47,12 +43,15 @@ class ExpressionReader {
   Expression sum();
   Expression product();
   Expression unary();
-  Expression postfix();
+  Expression postfix(Expression value, bool filters);
   Expression primary();
+  Expression call(const std::string& named);
+  Expression list(const char* end, std::vector<Expression> items);
   Expression subscript(Expression of);
   ArgumentList arguments();
   static std::function<Arguments(Scope&)> evaluated(ArgumentList list);
   std::string string(char quote);
+  std::string escaped();
   void skip();
   void count();
   void expect(std::string_view wanted);
@@ -63,11 +62,13 @@ class ExpressionReader {
   int depth_ = 0, operations_ = 0;
 };
 
-// template_calls.cpp: functions, methods, filters and tests by name. Each throws std::runtime_error where there is
-// none.
+// template_calls.cpp: functions and methods by name; template_filters.cpp: filters and tests. Each throws
+// std::runtime_error where there is none.
 Value call_function(const std::string& name, const Arguments& arguments);
 Value call_method(const Value& of, const std::string& name, const Arguments& arguments);
-Value apply_filter(const Value& to, const std::string& name, const Arguments& arguments);
-bool passes_test(const Value& value, const std::string& name);
+Value apply_filter(const Value& to, const std::string& name, const Arguments& arguments, Scope& scope);
+bool passes_test(const Value& value, const std::string& name, const Arguments& arguments);
+// How many arguments the test of this name takes; -1 where there is none.
+int arguments_of_test(const std::string& name);
 
 }  // namespace quern::engine

@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <iterator>
 #include <stdexcept>
 
 namespace quern::engine {
 namespace {
 
-constexpr int kMostDeep = 16;  // of values in values
+constexpr int kMostDeep = 16;   // of values in values
+constexpr int kMostCalls = 64;  // of macros in macros
+constexpr std::ptrdiff_t kMostStack = 1 << 20;
 constexpr std::size_t kMostSteps = 1'000'000, kMostBytes = 64u << 20;
 
 int depth_of(const Json& json) {
@@ -39,8 +43,31 @@ Json not_too_deep(Json json) {
 
 bool are_equal(const Value& a, const Value& b) { return a == nullptr || b == nullptr ? a == b : *a == *b; }
 
+std::vector<std::string> characters_of(const std::string& text) {
+  std::vector<std::string> all;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at + 1;
+    while (end < text.size() && (text[end] & 0xc0) == 0x80) ++end;
+    all.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return all;
+}
+
+std::size_t weight_of(const Json& json) {
+  std::size_t weight = sizeof json;
+  if (json.is_string()) weight += json.string().size();
+  if (json.is_array()) {
+    for (const Json& item : json.items()) weight += weight_of(item);
+  } else if (json.is_object()) {
+    for (const Json::Member& member : json.members()) weight += member.name.size() + weight_of(member.value);
+  }
+  return weight;
+}
+
 bool is_in(const Value& item, const Value& in) {
-  if (item == nullptr || in == nullptr) throw std::runtime_error("`in` is asked of something undefined");
+  if (in == nullptr) return false;  // as Jinja has it: nothing is in what is undefined
+  if (item == nullptr) throw std::runtime_error("`in` is asked of something undefined");
   if (in->is_string()) return in->string().find(item->string()) != std::string::npos;
   if (in->is_object()) return in->find(item->string()) != nullptr;
   return std::find(in->items().begin(), in->items().end(), *item) != in->items().end();
@@ -71,13 +98,18 @@ Value calculate(char what, const Value& a, const Value& b, Scope& scope) {
     scope.charge(items.size() * sizeof(Json));
     return value_of(Json::array(std::move(items)));
   }
+  if (what == '*' && a->is_string()) {
+    const auto times = static_cast<std::size_t>(std::max<std::int64_t>(whole_of(b), 0));
+    if (times > kMostBytes) throw std::runtime_error("it makes more than 64 MiB of text");
+    scope.charge(times * a->string().size());
+    std::string text;
+    for (std::size_t i = 0; i < times; ++i) text += a->string();
+    return value_of(std::move(text));
+  }
   const double x = a->number(), y = b->number();
   if ((what == '/' || what == '%') && y == 0.0) throw std::runtime_error("something is divided by 0");
-  return number_of(what == '+'   ? x + y
-                   : what == '-' ? x - y
-                   : what == '*' ? x * y
-                   : what == '/' ? x / y
-                                 : x - y * std::floor(x / y));
+  if (what == '/') return value_of(x / y);  // 2.0, as Python's
+  return number_of(what == '+' ? x + y : what == '-' ? x - y : what == '*' ? x * y : x - y * std::floor(x / y));
 }
 
 Value item_of(const Value& of, const Value& index) {
@@ -88,17 +120,21 @@ Value item_of(const Value& of, const Value& index) {
     return found == nullptr ? nullptr : Value(of, found);
   }
   if (index->is_string()) return nullptr;  // of no object: undefined, as in Jinja
-  const auto size = static_cast<std::int64_t>(of->is_string() ? of->string().size() : of->items().size());
+  const std::vector<std::string> characters =
+      of->is_string() ? characters_of(of->string()) : std::vector<std::string>();
+  const auto size = static_cast<std::int64_t>(of->is_string() ? characters.size() : of->items().size());
   std::int64_t at = whole_of(index);
   if (at < 0) at += size;
   if (at < 0 || at >= size) return nullptr;
   const auto place = static_cast<std::size_t>(at);
-  return of->is_string() ? value_of(of->string().substr(place, 1)) : Value(of, &of->items()[place]);
+  return of->is_string() ? value_of(characters[place]) : Value(of, &of->items()[place]);
 }
 
 Value slice_of(const Value& of, const Value& from, const Value& to, const Value& by) {
   if (of == nullptr) throw std::runtime_error("something undefined has no members");
-  const auto size = static_cast<std::int64_t>(of->is_string() ? of->string().size() : of->items().size());
+  const std::vector<std::string> characters =
+      of->is_string() ? characters_of(of->string()) : std::vector<std::string>();
+  const auto size = static_cast<std::int64_t>(of->is_string() ? characters.size() : of->items().size());
   const std::int64_t step = by == nullptr ? 1 : whole_of(by);
   if (step == 0) throw std::runtime_error("a slice's step is 0");
   const std::int64_t least = step > 0 ? 0 : -1, most = step > 0 ? size : size - 1;
@@ -113,7 +149,7 @@ Value slice_of(const Value& of, const Value& from, const Value& to, const Value&
   for (std::int64_t i = begin; step > 0 ? i < end : i > end; i += step) {
     const auto at = static_cast<std::size_t>(i);
     if (of->is_string()) {
-      text += of->string()[at];
+      text += characters[at];
     } else {
       items.push_back(of->items()[at]);
     }
@@ -145,6 +181,25 @@ Value Scope::find(std::string_view name) const {
     if (const auto found = frame->find(name); found != frame->end()) return found->second;
   }
   return nullptr;
+}
+
+const Macro* Scope::macro(std::string_view name) const {
+  const auto found = macros_.find(name);
+  return found == macros_.end() ? nullptr : &found->second;
+}
+
+std::string Scope::within(Frame variables, const std::function<std::string()>& run) {
+  const std::ptrdiff_t stack = bottom_ - static_cast<const char*>(__builtin_frame_address(0));
+  if (++calls_ > kMostCalls || std::abs(stack) > kMostStack)
+    throw std::runtime_error("macros call each other more than 64 deep");
+  std::vector<Frame> callers(std::make_move_iterator(frames_.begin() + 1), std::make_move_iterator(frames_.end()));
+  frames_.resize(1);
+  frames_.push_back(std::move(variables));
+  std::string text = run();
+  frames_.resize(1);
+  frames_.insert(frames_.end(), std::make_move_iterator(callers.begin()), std::make_move_iterator(callers.end()));
+  --calls_;
+  return text;
 }
 
 void Scope::set_field(const std::string& name, const std::string& field, const Value& value) {
