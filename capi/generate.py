@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "capi"), str(ROOT / "bindings" / "python")]
 from generate_abi import write as write_ctypes  # noqa: E402
 from header import Header, HeaderError, Parser, Struct, read_ops  # noqa: E402
 from records import FILLED, READ, records  # noqa: E402
-from render_cpp import ops_header  # noqa: E402
+from render_cpp import ops_header, records_header  # noqa: E402
 from render_csharp import csharp_ops, csharp_records  # noqa: E402
 from render_described import record_table, table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
@@ -152,6 +152,7 @@ def wanted() -> dict[Path, str]:
         EXPORTS: exports(EXPORTS.read_text(encoding="utf-8"), set(header.functions)),
         ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
         BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),
+        BINDINGS / "cpp" / "quern_records.hpp": records_header(records(header, READ), records(header, FILLED)),
         BINDINGS / "ffi" / "quern.ffi.h": ffi_header(parser.plain, header),
         BINDINGS / "go" / "quern" / "ops.go": ops_file(header, ops),
         BINDINGS / "go" / "quern" / "records.go": records_file(header),

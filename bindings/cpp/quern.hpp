@@ -11,12 +11,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <exception>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <quern_ops.hpp>
+#include <quern_records.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -300,6 +305,163 @@ class HostWorkspace {
   std::vector<Line> memory_;
 };
 
+// ---- Between C++ and the structs of quern.h that are no op's --------------------------------------------------------
+
+// What a context calls until it is closed. What one throws ends the program: it would leave the library's locks held.
+struct Callbacks {
+  std::function<void(std::int32_t, std::string_view)> log;
+  std::function<void(const Event&)> event;
+};
+
+// What the structs of one call point to.
+class Held {
+ public:
+  explicit Held(Callbacks* callbacks = nullptr) : callbacks_(callbacks) {}
+
+  // nullptr where it is empty.
+  const char* text(const std::string& argument, const std::string& value) {
+    if (const std::size_t nul = value.find('\0'); nul != std::string::npos && wrong_.text.empty()) {
+      const std::string found = argument + ": a NUL given at byte " + std::to_string(nul);
+      wrong_ = {QUERN_INVALID, 0, found + "; allowed is text without one"};
+    }
+    return value.empty() ? nullptr : value.c_str();
+  }
+  const char* const* texts(const std::string& argument, const std::vector<std::string>& values) {
+    std::vector<const char*>& made = lists_.emplace_back();
+    for (const std::string& value : values) made.push_back(text(argument, value));
+    return made.data();
+  }
+  template <typename Struct>
+  const Struct* keep(const Struct& value) {
+    const auto made = std::make_shared<Struct>(value);
+    structs_.push_back(made);
+    return made.get();
+  }
+  template <typename Told>
+  void log(const Told& told, quern_log_callback& callback, void*& user) {
+    callbacks_->log = told;
+    callback = [](void* to, std::int32_t level, const char* line) noexcept {
+      static_cast<Callbacks*>(to)->log(level, line);
+    };
+    user = callbacks_;
+  }
+  template <typename Told>
+  void event(const Told& told, quern_event_callback& callback, void*& user) {
+    callbacks_->event = told;
+    callback = [](void* to, const quern_event* event) noexcept {
+      static_cast<Callbacks*>(to)->event(Event::of(*event));
+    };
+    user = callbacks_;
+  }
+  // What it throws cancels, and goes on behind the call.
+  template <typename Item>
+  void progress(const std::function<bool(std::uint64_t, std::uint64_t, const Item&)>& told,
+                std::int32_t (*&callback)(void*, std::uint64_t, std::uint64_t, const typename Item::Raw*),
+                void*& user) {
+    struct Told {
+      const std::function<bool(std::uint64_t, std::uint64_t, const Item&)>& told;
+      std::exception_ptr& thrown;
+    };
+    const auto made = std::make_shared<Told>(Told{told, thrown_});
+    structs_.push_back(made);
+    callback = [](void* to, std::uint64_t done, std::uint64_t total,
+                  const typename Item::Raw* result) noexcept -> std::int32_t {
+      const Told& self = *static_cast<Told*>(to);
+      if (self.thrown != nullptr) return 1;
+      try {
+        return self.told(done, total, Item::of(*result)) ? 1 : 0;
+      } catch (...) {
+        self.thrown = std::current_exception();
+        return 1;
+      }
+    };
+    user = made.get();
+  }
+
+  // An argument that C cannot be given; no text where there is none.
+  [[nodiscard]] const Error& wrong() const noexcept { return wrong_; }
+  void rethrow() const {
+    if (thrown_ != nullptr) std::rethrow_exception(thrown_);
+  }
+
+ private:
+  Callbacks* callbacks_;
+  Error wrong_;
+  std::exception_ptr thrown_;
+  std::deque<std::vector<const char*>> lists_;
+  std::vector<std::shared_ptr<void>> structs_;
+};
+
+// A pair of keys, each 64 hexadecimal digits: the secret one signs bundles, the other is for ContextOptions.
+struct Keys {
+  static constexpr std::size_t kBytes = 65;  // with the NUL
+  std::string secret_key;
+  std::string public_key;
+
+  static Result<Keys> make() {
+    std::array<char, kBytes> secret = {}, shown = {};
+    auto outcome = checked([&](quern_error* error) { return quern_keys_make(secret.data(), shown.data(), error); });
+    if (!outcome) return outcome.error();
+    return Keys{secret.data(), shown.data()};
+  }
+  // The pair of a secret key.
+  static Result<Keys> of(const std::string& secret_key) {
+    std::array<char, kBytes> shown = {};
+    auto outcome =
+        checked([&](quern_error* error) { return quern_keys_public(secret_key.c_str(), shown.data(), error); });
+    if (!outcome) return outcome.error();
+    return Keys{secret_key, shown.data()};
+  }
+  // Verifies a bundle and puts a signature over all of it behind those that it has.
+  [[nodiscard]] Result<void> sign(const std::string& path) const {
+    return checked([&](quern_error* error) { return quern_bundle_sign(path.c_str(), secret_key.c_str(), error); });
+  }
+};
+
+// A kernel of the caller's own: all of this is part of its key.
+struct KernelDesc {
+  struct Named {
+    std::string name = {};
+    std::string text = {};
+  };
+  std::uint32_t flags = 0;  // QUERN_CALL_CACHED_ONLY, QUERN_CALL_BACKGROUND
+  std::string entry = {};
+  Named source = {};                  // its name as the compiler's log has it
+  std::vector<Named> headers = {};    // what the source may include; nothing else can be
+  std::vector<Named> constants = {};  // become #define NAME TEXT
+  std::vector<std::string> options = {};
+  std::string target = {};  // "": the context's device
+  std::uint32_t max_shared_bytes = 0;
+};
+
+// A kernel that is ready to launch; it lives as long as its context.
+class Kernel {
+ public:
+  Kernel(quern_context* context, quern_kernel* made) : context_(context), made_(made) {}
+
+  [[nodiscard]] quern_kernel* get() const noexcept { return made_; }  // nullptr: of a target that is not the device's
+  [[nodiscard]] Result<KernelInfo> info() const {
+    auto made = sized<quern_kernel_info>();
+    auto outcome = checked([&](quern_error* error) { return quern_kernel_get_info(made_, &made, error); });
+    if (!outcome) return outcome.error();
+    return KernelInfo::of(made);
+  }
+  // `how` as in quern.h, from sized<quern_launch>(); arguments are the values of the kernel's parameters, which are not
+  // checked against them: numbers, and addresses as pointers.
+  template <typename... Arguments>
+    requires(std::is_trivially_copyable_v<Arguments> && ...)
+  [[nodiscard]] Result<void> launch(quern_launch how, Arguments... arguments) const {
+    std::array<void*, sizeof...(Arguments) + 1> places = {static_cast<void*>(&arguments)..., nullptr};
+    how.args = places.data();
+    how.arg_count = sizeof...(Arguments);
+    return checked([&](quern_error* error) { return quern_kernel_launch(context_, made_, &how, error); });
+  }
+
+ private:
+  quern_context* context_;
+  quern_kernel* made_;
+};
+
 // ---- Contexts -------------------------------------------------------------------------------------------------------
 
 // What an op is given: Gemm, Attention and the others of quern_ops.hpp.
@@ -315,6 +477,17 @@ class Context {
     auto outcome = checked([&](quern_error* error) { return quern_context_create(&options, &made, error); });
     if (!outcome) return outcome.error();
     return Context(made);
+  }
+  // The same by C++'s own types: open(ContextOptions{.device_type = kDLCUDA, .bundles = {"/srv/kernels.bundle"}}).
+  static Result<Context> open(const ContextOptions& options) {
+    Close close{std::make_unique<Callbacks>()};
+    Held held(close.callbacks.get());
+    const quern_context_options given = options.raw(held);
+    if (!held.wrong().text.empty()) return held.wrong();
+    quern_context* made = nullptr;
+    auto outcome = checked([&](quern_error* error) { return quern_context_create(&given, &made, error); });
+    if (!outcome) return outcome.error();
+    return Context(made, std::move(close));
   }
   static Result<Context> cuda(std::int32_t ordinal = 0) {
     auto options = sized<quern_context_options>();
@@ -363,11 +536,139 @@ class Context {
     return bytes;
   }
 
-  [[nodiscard]] Result<quern_device_info> device() const {
-    return filled<quern_device_info>([&](auto* info, quern_error* error) { return quern_device(get(), info, error); });
+  [[nodiscard]] Result<DeviceInfo> device() const {
+    return filled<DeviceInfo>([&](auto* info, quern_error* error) { return quern_device(get(), info, error); });
   }
-  [[nodiscard]] Result<quern_stats> stats() const {
-    return filled<quern_stats>([&](auto* stats, quern_error* error) { return quern_get_stats(get(), stats, error); });
+  [[nodiscard]] Result<Stats> stats() const {
+    return filled<Stats>([&](auto* stats, quern_error* error) { return quern_get_stats(get(), stats, error); });
+  }
+  // Where the cache is, what is in it and whether it serves.
+  [[nodiscard]] Result<CacheStats> cache_stats() const {
+    return filled<CacheStats>(
+        [&](auto* stats, quern_error* error) { return quern_cache_get_stats(get(), stats, error); });
+  }
+
+  // Compiles and stores what of the manifest and the model is not in the cache or a bundle, without touching a device.
+  // Where some failed, or progress cancelled by true, the error is QUERN_PARTIAL and `partial` gets what there is.
+  Result<std::vector<WarmResult>> warm(const WarmOptions& options, std::vector<WarmResult>* partial = nullptr) const {
+    return asked<WarmResult>(quern_warm, quern_list_warm_result, options, partial);
+  }
+  // Makes what warm makes of the context's own target, as its miss policy has it, and loads it on the device.
+  Result<std::vector<WarmResult>> load(const WarmOptions& options, std::vector<WarmResult>* partial = nullptr) const {
+    return asked<WarmResult>(quern_load, quern_list_warm_result, options, partial);
+  }
+  // Unloads the kernels of an op, or those whose key begins with prefix; "": all. None of them may be running, or be in
+  // a captured graph that is launched again. Gives how many they were.
+  [[nodiscard]] Result<std::uint64_t> unload(const std::string& prefix = "") const {
+    return counted([&](auto* count, quern_error* error) { return quern_unload(get(), prefix.c_str(), count, error); });
+  }
+  // Waits until nothing is being compiled in the background, for at most so long; false where something still is.
+  [[nodiscard]] Result<bool> wait(std::uint64_t milliseconds) const {
+    auto outcome = checked([&](quern_error* error) { return quern_wait(get(), milliseconds, error); });
+    if (!outcome && outcome.error().status != QUERN_PENDING) return outcome.error();
+    return outcome.has_value();
+  }
+  // Drops the compilations in the background that have not begun. Gives how many they were.
+  [[nodiscard]] Result<std::uint64_t> cancel() const {
+    return counted([&](auto* count, quern_error* error) { return quern_cancel(get(), count, error); });
+  }
+  // Measures on the context's device which kernels do matrix products fastest, and keeps them in the cache.
+  Result<std::vector<TuneResult>> tune(const TuneOptions& options, std::vector<TuneResult>* partial = nullptr) const {
+    return asked<TuneResult>(quern_tune, quern_list_tune_result, options, partial);
+  }
+  // Runs every cached kernel on the context's device and holds it against the `host` target's execution. Where one
+  // differs or failed, the error is QUERN_DAMAGED and `partial` gets the results.
+  Result<std::vector<VerifyResult>> verify(const VerifyOptions& options,
+                                           std::vector<VerifyResult>* partial = nullptr) const {
+    return asked<VerifyResult>(quern_verify, quern_list_verify_result, options, partial);
+  }
+
+  // Every entry whose key begins with prefix, or whose op or target equals it; "": all.
+  [[nodiscard]] Result<std::vector<Entry>> cache_list(const std::string& prefix = "") const {
+    return listed<Entry>(quern_list_entry, nullptr, [&](quern_list** list, quern_error* error) {
+      return quern_cache_list(get(), prefix.c_str(), list, error);
+    });
+  }
+  // The one entry whose key begins with key (at least 4 digits), image and all.
+  [[nodiscard]] Result<Entry> cache_inspect(const std::string& key) const {
+    auto entries = listed<Entry>(quern_list_entry, nullptr, [&](quern_list** list, quern_error* error) {
+      return quern_cache_inspect(get(), key.c_str(), list, error);
+    });
+    if (!entries) return entries.error();
+    return std::move(entries->front());
+  }
+  // Reads and checks every row and bundle. Where one does not verify, the error is QUERN_DAMAGED and `partial` gets the
+  // findings.
+  Result<std::vector<Finding>> cache_verify(std::vector<Finding>* partial = nullptr) const {
+    return found(quern_cache_verify, partial);
+  }
+  // What is here: drivers, devices, compilers, the helper, the cache.
+  [[nodiscard]] Result<std::vector<Finding>> doctor() const { return found(quern_doctor, nullptr); }
+  // Every kernel that a compiler has refused in this context and not made since, with the compiler's log.
+  [[nodiscard]] Result<std::vector<Finding>> failures() const { return found(quern_failures, nullptr); }
+  // What calls of a checked context found wrong in their index tensors since this was asked last.
+  [[nodiscard]] Result<std::vector<Fault>> faults() const {
+    return listed<Fault>(quern_list_fault, nullptr, [&](quern_list** list, quern_error* error) {
+      return quern_faults(get(), list, nullptr, error);
+    });
+  }
+  // Removes entries, least recently used first.
+  Result<TrimResult> cache_trim(const TrimOptions& options = {}) const {
+    Held held;
+    const quern_trim_options given = options.raw(held);
+    return filled<TrimResult>(
+        [&](auto* result, quern_error* error) { return quern_cache_trim(get(), &given, result, error); });
+  }
+  // Writes the cache, or what prefix selects as in cache_list, as a bundle; the path is absolute. Gives the number of
+  // entries.
+  Result<std::uint64_t> cache_export(const std::string& path, const std::string& prefix = "") const {
+    return counted([&](auto* count, quern_error* error) {
+      return quern_cache_export(get(), path.c_str(), prefix.c_str(), count, error);
+    });
+  }
+  // Adds a bundle's entries to the cache, all verified before the first is written. Gives how many were not there.
+  Result<std::uint64_t> cache_import(const std::string& path) const {
+    return counted(
+        [&](auto* count, quern_error* error) { return quern_cache_import(get(), path.c_str(), count, error); });
+  }
+
+  // Readies a kernel of the caller's own.
+  [[nodiscard]] Result<Kernel> kernel(const KernelDesc& desc) const {
+    Held held;
+    const auto source_of = [&](const KernelDesc::Named& named) {
+      auto made = sized<quern_source>();
+      made.name = held.text("source", named.name);
+      made.text = held.text(named.name, named.text);
+      return made;
+    };
+    std::vector<quern_source> headers;
+    std::vector<quern_constant> constants;
+    for (const KernelDesc::Named& header : desc.headers) headers.push_back(source_of(header));
+    for (const KernelDesc::Named& constant : desc.constants) {
+      auto made = sized<quern_constant>();
+      made.name = held.text("constants", constant.name);
+      // A constant may be empty, which is not the same as none.
+      made.value = constant.text.empty() ? "" : held.text(constant.name, constant.text);
+      constants.push_back(made);
+    }
+    const quern_source source = source_of(desc.source);
+    auto given = sized<quern_kernel_desc>();
+    given.flags = desc.flags;
+    given.entry = held.text("entry", desc.entry);
+    given.source = &source;
+    given.headers = headers.data();
+    given.header_count = headers.size();
+    given.constants = constants.data();
+    given.constant_count = constants.size();
+    given.options = held.texts("options", desc.options);
+    given.option_count = desc.options.size();
+    given.target = held.text("target", desc.target);
+    given.max_shared_bytes = desc.max_shared_bytes;
+    if (!held.wrong().text.empty()) return held.wrong();
+    quern_kernel* made = nullptr;
+    auto outcome = checked([&](quern_error* error) { return quern_kernel_prepare(get(), &given, &made, error); });
+    if (!outcome) return outcome.error();
+    return Kernel(get(), made);
   }
 
   // A formula for `expression` of an epilogue; it lives as long as the context.
@@ -394,18 +695,62 @@ class Context {
   }
 
  private:
+  // It has the callbacks, which the context calls until it is gone.
   struct Close {
+    std::unique_ptr<Callbacks> callbacks;
     void operator()(quern_context* context) const noexcept { quern_context_destroy(context); }
   };
 
-  explicit Context(quern_context* made) : handle_(made) {}
+  explicit Context(quern_context* made, Close close = {}) : handle_(made, std::move(close)) {}
 
-  template <typename Struct, typename Call>
-  static Result<Struct> filled(Call&& call) {
-    auto made = sized<Struct>();
+  template <typename Told, typename Call>
+  static Result<Told> filled(Call&& call) {
+    auto made = sized<typename Told::Raw>();
     auto outcome = checked([&](quern_error* error) { return call(&made, error); });
     if (!outcome) return outcome.error();
-    return made;
+    return Told::of(made);
+  }
+  template <typename Call>
+  static Result<std::uint64_t> counted(Call&& call) {
+    std::uint64_t count = 0;
+    auto outcome = checked([&](quern_error* error) { return call(&count, error); });
+    if (!outcome) return outcome.error();
+    return count;
+  }
+  // What a call that gives a list has put there; what there is in spite of an error goes to `partial`.
+  template <typename Item, typename Get, typename Call>
+  static Result<std::vector<Item>> listed(Get&& get, std::vector<Item>* partial, Call&& call) {
+    struct Free {
+      void operator()(quern_list* list) const noexcept { quern_list_free(list); }
+    };
+    quern_list* made = nullptr;
+    auto outcome = checked([&](quern_error* error) { return call(&made, error); });
+    const std::unique_ptr<quern_list, Free> list(made);
+    std::vector<Item> items;
+    for (std::uint64_t i = 0; list != nullptr && i < quern_list_count(list.get()); ++i) {
+      auto item = sized<typename Item::Raw>();
+      const auto read = checked([&](quern_error*) { return get(list.get(), i, &item); });
+      if (!read) return read.error();
+      items.push_back(Item::of(item));
+    }
+    if (outcome) return items;
+    if (partial != nullptr) *partial = std::move(items);
+    return outcome.error();
+  }
+  template <typename Item, typename Call, typename Get, typename Options>
+  Result<std::vector<Item>> asked(Call&& call, Get&& get, const Options& options, std::vector<Item>* partial) const {
+    Held held;
+    const auto given = options.raw(held);
+    if (!held.wrong().text.empty()) return held.wrong();
+    auto outcome = listed<Item>(
+        get, partial, [&](quern_list** list, quern_error* error) { return call(this->get(), &given, list, error); });
+    held.rethrow();
+    return outcome;
+  }
+  template <typename Call>
+  Result<std::vector<Finding>> found(Call&& call, std::vector<Finding>* partial) const {
+    return listed<Finding>(quern_list_finding, partial,
+                           [&](quern_list** list, quern_error* error) { return call(get(), list, error); });
   }
 
   std::unique_ptr<quern_context, Close> handle_;

@@ -77,11 +77,12 @@ def python_with(module: str) -> str:
 
 
 def cpp(place: Place) -> str:
-    program = place.folder / "cpp"
-    source = BINDINGS / "cpp" / "examples" / "decode_step.cpp"
     flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-I", BINDINGS / "cpp"]
-    place.run(tool("c++", "g++"), *flags, source, "-o", program, *place.link())
-    return place.run(program)
+    for name in ("serving", "decode_step"):
+        source = BINDINGS / "cpp" / "examples" / f"{name}.cpp"
+        place.run(tool("c++", "g++"), *flags, source, "-o", place.folder / name, *place.link())
+    place.serve(place.folder / "serving")
+    return place.run(place.folder / "decode_step")
 
 
 def cffi(place: Place) -> str:
