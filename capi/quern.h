@@ -380,7 +380,7 @@ typedef struct quern_warm_result {
   uint32_t line;       /* of the manifest, from 1; 0: from the model */
   const char *op;      /* "" for a line that could not be read */
   const char *target;
-  const char *key;     /* 32 hexadecimal digits */
+  const char *key;     /* 32 hexadecimal digits; "" where it failed */
   const char *spec;    /* the constants, as in a manifest */
   const char *text;    /* the error, or "" */
   double milliseconds;

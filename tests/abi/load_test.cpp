@@ -1,6 +1,8 @@
 // Loading what a manifest needs, unloading, waiting and cancelling; what contexts say about failures; keyed caches.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "tests/abi/support.h"
@@ -77,6 +79,50 @@ TEST(Load, CompilesLoadsAndTells) {
   EXPECT_EQ(second.rows[0].outcome, QUERN_WARM_HIT);
   EXPECT_EQ(second.rows[1].status, QUERN_MISS);
   EXPECT_EQ(kernels_loaded(again), 1U);
+}
+
+// A model's kernels are those that warming it names; what the cache has of them is loaded.
+TEST(Load, TakesAModel) {
+  const Folder folder;
+  auto model = sized<quern_model>();
+  model.flags = QUERN_MODEL_GATED_MLP;
+  model.hidden_size = 64, model.intermediate_size = 128, model.layers = 1, model.vocab_size = 128;
+  model.heads = 2, model.kv_heads = 1, model.head_dim = 32, model.max_positions = 64, model.page_size = 16;
+  std::string gather;
+  std::set<std::string> named;
+  {
+    const Context context = make_context(folder, kDLCPU);
+    auto options = sized<quern_warm_options>();
+    options.flags = QUERN_WARM_LIST_ONLY, options.model = &model;
+    quern_list* list = nullptr;
+    auto error = sized<quern_error>();
+    ASSERT_EQ(quern_warm(context.get(), &options, &list, &error), QUERN_OK) << error.text;
+    const List owner(list);
+    for (std::uint64_t i = 0; i < quern_list_count(list); ++i) {
+      auto row = sized<quern_warm_result>();
+      ASSERT_EQ(quern_list_warm_result(list, i, &row), QUERN_OK);
+      named.insert(std::string(row.op) + " " + row.spec);
+      if (std::string(row.op) == "gather") gather = std::string("gather host ") + row.spec;
+    }
+    ASSERT_GT(named.size(), 10U);
+    ASSERT_FALSE(gather.empty());
+    EXPECT_EQ(load(context.get(), gather).status, QUERN_OK);
+  }
+  const Context context =
+      make_context(folder, kDLCPU, [](quern_context_options& o) { o.miss_policy = QUERN_MISS_CACHED_ONLY; });
+  const Loaded loaded = load(context.get(), "", [&](quern_warm_options& options) {
+    options.manifest = nullptr, options.manifest_length = 0, options.model = &model;
+  });
+  EXPECT_EQ(loaded.status, QUERN_PARTIAL);
+  std::set<std::string> made;
+  for (const quern_warm_result& row : loaded.rows) {
+    made.insert(std::string(row.op) + " " + row.spec);
+    const bool cached = std::string(row.op) == "gather";
+    EXPECT_EQ(row.status, cached ? QUERN_OK : QUERN_MISS) << row.op << ": " << row.text;
+    EXPECT_EQ(row.line, 0U);
+  }
+  EXPECT_EQ(made, named);
+  EXPECT_EQ(kernels_loaded(context), 1U);
 }
 
 TEST(Load, RefusesTargetsAndContextsWithoutADevice) {
