@@ -2,6 +2,7 @@
 // made from what it left in a cache, and computes steps of every kind.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -60,6 +61,13 @@ Json config_of(const std::string& type) {
   return config;
 }
 
+// Tests side by side write the same file: it is there whole or not at all.
+void write_whole(const std::filesystem::path& path, const std::string& bytes) {
+  const std::string own = path.string() + "." + std::to_string(getpid());
+  std::ofstream(own, std::ios::binary) << bytes;
+  std::filesystem::rename(own, path);
+}
+
 // A Llama-3.1's values, which has a divisor of each of rope's frequencies.
 void write_gguf(const std::filesystem::path& path) {
   GgufFile file;
@@ -75,7 +83,7 @@ void write_gguf(const std::filesystem::path& path) {
   std::string divisors;
   for (int i = 0; i < 32; ++i) divisors += GgufFile::raw(i < 16 ? 1.0f : 8.0f);
   file.tensor("rope_freqs.weight", {32}, 0, divisors);
-  std::ofstream(path, std::ios::binary) << file.bytes();
+  write_whole(path, file.bytes());
 }
 
 struct Mode {
@@ -92,6 +100,8 @@ const Mode kModes[] = {
     {"fp8_both", {"--weights", "fp8-block", "--logits", "fp8", "--kv-dtype", "e4m3", "--q-dtype", "e4m3"}, true, true},
 };
 
+void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
+
 class Warmed : public testing::TestWithParam<std::tuple<const char*, Mode>> {
  protected:
   const Mode& mode() const { return std::get<1>(GetParam()); }
@@ -99,7 +109,6 @@ class Warmed : public testing::TestWithParam<std::tuple<const char*, Mode>> {
     const char* cache = std::getenv("QUERN_TEST_CACHE");
     return (cache != nullptr ? std::string(cache) : testing::TempDir() + "quern-engine") + "-warmed";
   }
-  // By its name, so that tests side by side write the same.
   std::filesystem::path file() const { return folder() / (family_ + (family_ == "gguf" ? ".gguf" : ".json")); }
 
   // A file of the model's, and what is to be computed with.
@@ -110,7 +119,7 @@ class Warmed : public testing::TestWithParam<std::tuple<const char*, Mode>> {
       return std::make_unique<Blank>(engine::open_checkpoint(file())->config());
     }
     const Json config = config_of(family_);
-    std::ofstream(file()) << config.dump();
+    write_whole(file(), config.dump());
     return std::make_unique<Blank>(engine::config_of_json(config));
   }
 
