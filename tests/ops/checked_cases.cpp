@@ -67,6 +67,49 @@ Built attention(bool indptr) {
 Built paged_attention() { return attention(false); }
 Built indexed_attention() { return attention(true); }
 
+// Rows of bits for the last keys of each sequence; the second sequence has none.
+Built masked_attention() {
+  auto t = std::make_unique<Trial>("attention");
+  auto args = sized<quern_attention_args>();
+  constexpr std::int64_t kHeads = 2, kDim = 64;
+  Array& begin = t->integers({4}, {0, 4, 4, 5});
+  Array& keys = t->integers({3}, {9, 0, 6});
+  Array& mask = t->add(Array::bytes(5));
+  for (std::int64_t i = 0; i < 5; ++i) mask.set_integer(0xff, i);
+  args.q = t->numbers(Element::f16, {4, kHeads, kDim}).tensor();
+  args.k = t->numbers(Element::f16, {16, kHeads, kDim}).tensor();
+  args.v = t->numbers(Element::f16, {16, kHeads, kDim}).tensor();
+  args.out = t->written(Element::f16, {4, kHeads, kDim}).tensor();
+  args.lengths = t->integers({3}, {9, 1, 6}).tensor(), args.cu_q = t->integers({4}, {0, 2, 3, 4}).tensor();
+  args.cu_kv = t->integers({4}, {0, 9, 10, 16}).tensor();
+  args.mask = mask.tensor(), args.mask_indptr = begin.tensor(), args.mask_keys = keys.tensor();
+  args.max_kv_len = 12, args.max_q_len = 2, args.flags = QUERN_ATTENTION_CAUSAL;
+  t->calls(QUERN_CALLS(attention), args);
+  return {std::move(t),
+          {{&begin, 0, kNone, 2, "mask_indptr", 0, -1, "mask_indptr[0] (sequence 0) is 2; allowed: 0 to 1"},
+           {&begin, 2, kNone, 1000000, "mask_indptr", 2, -1, "mask_indptr[2] (sequence 2) is 1000000; allowed: 0 to 4"},
+           {&keys, 1, kNone, -7, "mask_keys", 1, -1, "mask_keys[1] (sequence 1) is -7; allowed: 0 to 12, max_kv_len"},
+           {&keys, 2, kNone, 12, "mask_indptr", 2, -1, "mask_indptr[2] (sequence 2) is 4; allowed: 0 to 3"}}};
+}
+
+Built sample() {
+  auto t = std::make_unique<Trial>("sample");
+  auto args = sized<quern_sample_args>();
+  Array& rows = t->integers({2}, {3, 0});
+  Array& offsets = t->integers({3}, {0, 1, 3});
+  Array& ids = t->integers({3}, {5, 0, 39});
+  args.logits = t->numbers(Element::f32, {4, 40}).tensor(), args.rows = rows.tensor();
+  args.bias_offsets = offsets.tensor(), args.bias_ids = ids.tensor();
+  args.bias_values = t->numbers(Element::f32, {3}).tensor(), args.max_bias = 2;
+  args.ids = t->written(IntegerBits{32}, {2}).tensor();
+  t->calls(QUERN_CALLS(sample), args);
+  return {std::move(t),
+          {{&rows, 0, kNone, 4, "rows", 0, -1, "rows[0] is 4; allowed: 0 to 3, the rows of logits"},
+           {&offsets, 2, kNone, 9, "bias_offsets", 2, -1, "bias_offsets[2] (the end of row 1) is 9"},
+           {&offsets, 1, kNone, 0, "bias_offsets", 1, -1, "bias_offsets (the biases of row 1) is 3; allowed: 0 to 2"},
+           {&ids, 2, kNone, 40, "bias_ids", 2, -1, "bias_ids[2] is 40; allowed: 0 to 39"}}};
+}
+
 Built append(bool by_positions) {
   auto t = std::make_unique<Trial>("kv_append");
   auto args = sized<quern_kv_append_args>();
@@ -270,6 +313,8 @@ constexpr Maker kMakers[] = {{"gather", gather},
                              {"moe_combine", moe_combine},
                              {"paged_attention", paged_attention},
                              {"indexed_attention", indexed_attention},
+                             {"masked_attention", masked_attention},
+                             {"sample", sample},
                              {"append_by_lengths", append_by_lengths},
                              {"append_by_positions", append_by_positions},
                              {"conv1d", conv1d},

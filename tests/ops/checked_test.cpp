@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,37 @@ TEST(CheckedCalls, TheNextCallTellsAFaultOnce) {
   EXPECT_FALSE(good.trial->has_written_nothing());
   EXPECT_EQ(faults(own.get()).size(), 1u);
   EXPECT_TRUE(faults(own.get()).empty());
+}
+
+// A fault is an event, too, once each, with the op and the sentence.
+TEST(CheckedCalls, FaultsAreEvents) {
+  struct Heard {
+    std::mutex mutex;
+    std::vector<std::string> faults;
+  } heard;
+  {
+    const Context own = make_context([&](quern_context_options& options) {
+      options.flags |= QUERN_CONTEXT_CHECKED;
+      options.event_user = &heard;
+      options.event = [](void* user, const quern_event* event) {
+        if (event->kind != QUERN_EVENT_FAULT) return;
+        auto& told = *static_cast<Heard*>(user);
+        const std::lock_guard lock(told.mutex);
+        EXPECT_EQ(event->status, QUERN_FAULT);
+        told.faults.push_back(std::string(event->op) + ": " + event->text);
+      };
+    });
+    Built bad = checked_maker("gather").make();
+    auto error = sized<quern_error>();
+    bad.mistakes[0].array->set_integer(77, 1);
+    ASSERT_EQ(bad.trial->run(own.get(), &error), QUERN_OK) << error.text;
+    synchronize();
+    EXPECT_EQ(faults(own.get()).size(), 1u);
+  }
+  const std::lock_guard lock(heard.mutex);
+  ASSERT_EQ(heard.faults.size(), 1u);
+  EXPECT_NE(heard.faults[0].find("gather"), std::string::npos) << heard.faults[0];
+  EXPECT_NE(heard.faults[0].find("ids[1] is 77"), std::string::npos) << heard.faults[0];
 }
 
 // The padding is the id of a row of out, and comes more than once although no id may.
