@@ -90,6 +90,7 @@ struct Mode {
   const char* name;
   std::vector<std::string> options;  // of the command
   bool fp8_weights = false, fp8_cache = false, batch_invariant = false;
+  std::int64_t ranks = 1;  // each has a part of the heads and of the MLP
 };
 const Mode kModes[] = {
     {"bf16", {}},
@@ -98,6 +99,13 @@ const Mode kModes[] = {
     {"fp8_weights", {"--weights", "fp8-block", "--logits", "fp8"}, true},
     {"fp8_weights_batch_invariant", {"--weights", "fp8-block", "--logits", "fp8"}, true, false, true},
     {"fp8_both", {"--weights", "fp8-block", "--logits", "fp8", "--kv-dtype", "e4m3", "--q-dtype", "e4m3"}, true, true},
+    {"two_ranks", {"--tp", "2"}, false, false, false, 2},
+    {"two_ranks_fp8_both",
+     {"--tp", "2", "--weights", "fp8-block", "--logits", "fp8", "--kv-dtype", "e4m3", "--q-dtype", "e4m3"},
+     true,
+     true,
+     false,
+     2},
 };
 
 void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
@@ -113,14 +121,17 @@ class Warmed : public testing::TestWithParam<std::tuple<const char*, Mode>> {
 
   // A file of the model's, and what is to be computed with.
   std::unique_ptr<engine::Checkpoint> make_file() const {
-    if (family_ == "small") return engine::open_checkpoint(kModel);
-    if (family_ == "gguf") {
-      write_gguf(file());
-      return std::make_unique<Blank>(engine::open_checkpoint(file())->config());
+    if (family_ == "small" && mode().ranks == 1) return engine::open_checkpoint(kModel);
+    if (family_ == "gguf") write_gguf(file());
+    Config config;
+    if (family_ == "small" || family_ == "gguf") {
+      config = engine::open_checkpoint(family_ == "small" ? kModel : file().string())->config();
+    } else {
+      const Json json = config_of(family_);
+      write_whole(file(), json.dump());
+      config = engine::config_of_json(json);
     }
-    const Json config = config_of(family_);
-    write_whole(file(), config.dump());
-    return std::make_unique<Blank>(engine::config_of_json(config));
+    return std::make_unique<Blank>(engine::part_of(config, mode().ranks));
   }
 
   // The lines that the command says it has made. Nothing else writes to this cache.
