@@ -1583,7 +1583,8 @@ enum quern_verify_flags {
   QUERN_VERIFY_TOP_P = 1u << 17,              /* `top_p` is set, 0 included; else 1 */
   QUERN_VERIFY_JOINT = 1u << 18,              /* as QUERN_SAMPLE_JOINT */
   QUERN_VERIFY_LOGITS = 1u << 19,             /* `target` holds logits; temperature, min_p, top_k, top_p make its
-                                                 probabilities, in this order, as quern_sample's do */
+                                                 probabilities, in this order, as quern_sample's do. Penalties, biases
+                                                 and masks are the caller's to apply before */
   QUERN_VERIFY_GREEDY = 1u << 20,             /* accepted is what target has most of, the lowest id on ties */
   QUERN_VERIFY_WITHOUT_REPLACEMENT = 1u << 21 /* children of one node were drawn from `draft` one after the other, none
                                                  twice; else independently */
