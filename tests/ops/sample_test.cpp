@@ -307,6 +307,26 @@ TEST(Sample, FrequenciesAreTheDistributions) {
   check_frequencies(in, "penalties and min-p");
 }
 
+// XTC strikes as often as it is asked to, and then leaves the least probable of those above its threshold. False
+// alarms: five standard deviations.
+TEST(Sample, XtcStrikesAsOftenAsAsked) {
+  constexpr std::size_t kRows = 1000;
+  SampleInput in;
+  in.vocab = 4;
+  in.logits = {{std::log(0.5f), std::log(0.3f), std::log(0.15f), std::log(0.05f)}};
+  in.rows.assign(kRows, 0);
+  in.logprobs = false;
+  in.xtc_threshold.assign(kRows, 0.25f);
+  for (const double chance : {0.0, 0.4, 1.0}) {
+    in.xtc_probability.assign(kRows, static_cast<float>(chance));
+    ++in.seed;
+    double largest = 0;
+    for (const std::int64_t id : SampleCall(in).run().ids) largest += id == 0;
+    const double expected = 0.5 * (1.0 - chance), deviation = std::sqrt(kRows * expected * (1.0 - expected));
+    EXPECT_NEAR(largest, kRows * expected, 5.0 * deviation) << chance;
+  }
+}
+
 // One seed for all rows: equal rows draw apart, the same again when asked the same, and otherwise with another offset.
 TEST(Sample, RowsThatShareASeedDrawApart) {
   constexpr std::size_t kRows = 64;
