@@ -23,6 +23,7 @@ from render_ffi import ffi_header  # noqa: E402
 from render_go import ops_file, records_file  # noqa: E402
 from render_java import java_ops, java_records  # noqa: E402
 from render_rust import ops_module, records_module, sys_crate  # noqa: E402
+from render_zig import c_module  # noqa: E402
 
 HEADER = ROOT / "capi" / "quern.h"
 ABI = ROOT / "tests" / "abi"
@@ -168,6 +169,7 @@ def wanted() -> dict[Path, str]:
             records(header, READ), records(header, FILLED)
         ),
     }
+    files[BINDINGS / "zig" / "c.zig"] = c_module(header, ops, {name: size for name, (size, _) in laid_out.items()})
     for name, (before, after) in LISTS.items():
         file = COMPLETIONS / name
         files[file] = between(file.read_text(encoding="utf-8"), before, after, " ".join(ops), file)

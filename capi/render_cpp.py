@@ -89,7 +89,8 @@ def records_header(read: list[tuple[str, list[Field]]], filled: list[tuple[str, 
         lines += ["", f"struct {_title(name)} {{", f"  using Raw = {name};"]
         lines += [f"  {_member(each)};" for each in members]
         lines += ["", f"  static {_title(name)} of(const Raw& from) {{", f"    {_title(name)} made;"]
-        lines += [f"    made.{each.name} = {_taken(each)};" for each in members]
+        for each in members:
+            lines += [f"    {line}" for line in _taken(each)]
         lines += ["    return made;", "  }", "};"]
     lines += ["", "// ---- What they are given"]
     for name, members in filled:
@@ -130,14 +131,15 @@ def _member(each: Field) -> str:
     return f"{named[each.kind]} {each.name} = {{}}"
 
 
-def _taken(each: Field) -> str:
-    place = f"from.{each.name}"
+def _taken(each: Field) -> list[str]:
+    """Statements that take a field out of the C struct `from`."""
+    place, made = f"from.{each.name}", f"made.{each.name}"
     if each.kind == "text" and not each.length:
-        return f'{place} == nullptr ? "" : {place}'
+        return [f'{made} = {place} == nullptr ? "" : {place};']
     if each.kind == "bytes":
-        start = f"static_cast<const std::byte*>({place})"
-        return f"{place} == nullptr ? std::vector<std::byte>() : std::vector({start}, {start} + from.{each.count})"
-    return place
+        start = f"const auto* {each.name} = static_cast<const std::byte*>({place});"
+        return [start, f"if ({each.name} != nullptr) {made}.assign({each.name}, {each.name} + from.{each.count});"]
+    return [f"{made} = {place};"]
 
 
 def _given(each: Field) -> list[str]:

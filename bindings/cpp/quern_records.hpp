@@ -219,7 +219,8 @@ struct Entry {
     made.text = from.text == nullptr ? "" : from.text;
     made.compiler = from.compiler == nullptr ? "" : from.compiler;
     made.log = from.log == nullptr ? "" : from.log;
-    made.image = from.image == nullptr ? std::vector<std::byte>() : std::vector(static_cast<const std::byte*>(from.image), static_cast<const std::byte*>(from.image) + from.image_size);
+    const auto* image = static_cast<const std::byte*>(from.image);
+    if (image != nullptr) made.image.assign(image, image + from.image_size);
     made.image_size = from.image_size;
     made.created = from.created;
     made.last_use = from.last_use;

@@ -134,13 +134,16 @@ def node(place: Place) -> str:
 
 def zig(place: Place) -> str:
     compiler = [python_with("ziglang"), "-m", "ziglang"]
-    program, header = place.folder / "decode_step_zig", place.folder / "quern_h.zig"
     caches = ["--cache-dir", place.folder / "zig", "--global-cache-dir", place.folder / "zig"]
-    header.write_text(place.run(*compiler, "translate-c", "-lc", *caches, ROOT / "capi" / "quern.h"))
-    modules = ["--dep", "quern_h", f"-Mroot={BINDINGS / 'zig' / 'decode_step.zig'}", f"-Mquern_h={header}"]
     link = ["-lc", "-L", place.library.parent, "-lquern", "-rpath", place.library.parent]
-    place.run(*compiler, "build-exe", *modules, f"-femit-bin={program}", *caches, *link)
-    return place.run(program)
+    for name in ("serving", "decode_step"):
+        source = BINDINGS / "zig" / "examples" / f"{name}.zig"
+        modules = ["--dep", "quern", f"-Mroot={source}", f"-Mquern={BINDINGS / 'zig' / 'quern.zig'}"]
+        place.run(*compiler, "build-exe", *modules, f"-femit-bin={place.folder / f'{name}_zig'}", *caches, *link)
+    given = place.folder / "fleet"
+    given.mkdir()
+    place.serve(place.folder / "serving_zig", given)
+    return place.run(place.folder / "decode_step_zig")
 
 
 def java(place: Place) -> str:
