@@ -152,6 +152,7 @@ TEST(Sample, RowsThatAreWrongSaySo) {
 TEST(Sample, BiasesThatAreWrongSaySo) {
   Random random("sample biases");
   SampleInput in = make_input(random, 300, Element::f32, 4);
+  for (std::vector<float>& row : in.logits) row = make_logits(random, LogitShape::normal, 300, Element::f32);
   in.temperature.assign(4, 0.0f);
   in.bias = {{{5, 1.0f}, {7, -2.0f}, {9, 0.5f}}, {{300, 1.0f}}, {{-1, 1.0f}}, {{299, 900.0f}}};
   SampleCall call(in);
@@ -166,6 +167,7 @@ TEST(Sample, IndicesThatAreWrongAreNamedWithoutAStatus) {
   if (on_cuda()) GTEST_SKIP() << "a GPU's call does not read index data";
   Random random("sample indices");
   SampleInput in = make_input(random, 300, Element::f32, 3);
+  for (std::vector<float>& row : in.logits) row = make_logits(random, LogitShape::normal, 300, Element::f32);
   in.bias = {{{5, 1.0f}, {7, -2.0f}}, {}, {{299, 3.0f}}};
   in.prompt = {{1, 2}, {3}, {}};
   in.repetition = {1.5f, 1.5f, 1.5f};
