@@ -131,6 +131,25 @@ void scale(const std::string& folder) {
   must(x[1] == 3 && x[999] == 2997, "scaled to " + std::to_string(x[1]));
 }
 
+// What a fleet's cache is looked after with.
+void look_after(const std::string& folder) {
+  const quern::ContextOptions options = {.device_type = kDLCPU, .cache_path = folder + "/cache"};
+  const auto context = quern::Context::open(options).value();
+  must(context.device().value().target == "host", "another target");
+  must(!context.doctor().value().empty() && context.failures().value().empty(), "nothing is here, or something failed");
+  // Every kernel is run, and held against double precision.
+  const auto verified = context.verify({.prefix = "gemm", .seed = 7}).value();
+  must(!verified.empty() && verified[0].outcome == QUERN_VERIFY_AGREES, "a kernel differs");
+  const std::string products = "gemm * dtype=f32 n=8 k=64";
+  const auto tuned = context.tune({.flags = QUERN_TUNE_LIST_ONLY, .manifest = products, .rows = {16}}).value();
+  must(tuned.at(0).outcome == QUERN_TUNE_ABSENT && tuned[0].rows == 16, tuned[0].text);
+  must(context.cache_trim({.flags = QUERN_TRIM_ALL}).value().kept == 0, "not all is gone");
+  must(!context.faults().has_value(), "faults of a context that is not checked");
+  const quern::ContextOptions checked = {.flags = QUERN_CONTEXT_CHECKED | QUERN_CONTEXT_NO_CACHE,
+                                         .device_type = kDLCPU};
+  must(quern::Context::open(checked).value().faults().value().empty(), "faults without a call");
+}
+
 void fleet(const std::string& folder) {
   const std::string bundle = folder + "/kernels.bundle";
   const quern::Keys keys = quern::Keys::make().value();
@@ -143,6 +162,7 @@ void fleet(const std::string& folder) {
   const quern::ContextOptions other = {.cache_path = folder + "/other", .trusted_keys = {keys.public_key}};
   must(quern::Context::open(other).value().cache_import(bundle).value() > 0, "nothing was imported");
   scale(folder);
+  look_after(folder);
   const auto refused = quern::Context::open(quern::ContextOptions{.target = std::string("sm_90\0a", 7)});
   must(!refused && refused.error().text.starts_with("target: a NUL given at byte 5"), "a NUL was not refused");
 }

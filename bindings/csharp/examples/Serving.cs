@@ -130,6 +130,28 @@ public static class Serving {
     }
   }
 
+  // What a fleet's cache is looked after with.
+  private static void LookAfter(string folder) {
+    var options = new ContextOptions { DeviceType = DeviceType.Host, CachePath = Path.Combine(folder, "cache") };
+    using (var context = new Context(options)) {
+      Must(context.DeviceInfo().Target == "host", context.DeviceInfo().Target);
+      Must(context.Doctor().Count > 0 && context.Failures().Count == 0, "nothing is here, or something failed");
+      // Every kernel is run, and held against double precision.
+      var verified = context.Verify(new VerifyOptions { Prefix = "gemm", Seed = 7 });
+      Must(verified.Count > 0 && verified[0].Outcome == Constants.VerifyAgrees, verified.Count);
+      var tuned = context.Tune(new TuneOptions {
+        Manifest = "gemm * dtype=f32 n=8 k=64", Rows = new[] { 16L }, Flags = Constants.TuneListOnly
+      });
+      Must(tuned[0].Outcome == Constants.TuneAbsent && tuned[0].Rows == 16, tuned[0].Outcome);
+      Must(context.CacheTrim(new TrimOptions { Flags = Constants.TrimAll }).Kept == 0, "not all is gone");
+      Must(Failed(() => context.Faults()).Status == Constants.Invalid, "faults of a context that is not checked");
+    }
+    var flags = (uint)(Constants.ContextChecked | Constants.ContextNoCache);
+    using (var context = new Context(new ContextOptions { DeviceType = DeviceType.Host, Flags = flags })) {
+      Must(context.Faults().Count == 0, "faults without a call");
+    }
+  }
+
   public static void Main() {
     var folder = Path.Combine(Path.GetTempPath(), "quern-serving-" + Guid.NewGuid());
     try {
@@ -149,6 +171,7 @@ public static class Serving {
       };
       using (var context = new Context(other)) Must(context.CacheImport(bundle) > 0, "nothing was imported");
       Scale(folder);
+      LookAfter(folder);
       try {
         using (new Context(new ContextOptions { Target = "sm_90\0a" })) throw new Exception("a NUL was not refused");
       } catch (ArgumentException refused) {

@@ -136,6 +136,26 @@ public final class Serving {
     }
   }
 
+  // What a fleet's cache is looked after with.
+  static void lookAfter(Path folder) {
+    try (Quern.Context context = new Quern.Context(host().cachePath(folder.resolve("cache").toString()))) {
+      must(context.deviceInfo().target().equals("host"), context.deviceInfo());
+      must(!context.doctor().isEmpty() && context.failures().isEmpty(), "nothing is here, or something failed");
+      // Every kernel is run, and held against double precision.
+      List<Records.VerifyResult> verified = context.verify(new Records.VerifyOptions().prefix("gemm").seed(7));
+      must(!verified.isEmpty() && verified.get(0).outcome() == Ops.Constants.VERIFY_AGREES, verified);
+      List<Records.TuneResult> tuned = context.tune(new Records.TuneOptions().manifest("gemm * dtype=f32 n=8 k=64")
+          .rows(new long[] {16}).flags(Ops.Constants.TUNE_LIST_ONLY));
+      must(tuned.get(0).outcome() == Ops.Constants.TUNE_ABSENT && tuned.get(0).rows() == 16, tuned);
+      must(context.cacheTrim(new Records.TrimOptions().flags(Ops.Constants.TRIM_ALL)).kept() == 0, "not all is gone");
+      must(failed(context::faults).status == Ops.Constants.INVALID, "faults of a context that is not checked");
+    }
+    int flags = Ops.Constants.CONTEXT_CHECKED | Ops.Constants.CONTEXT_NO_CACHE;
+    try (Quern.Context checked = new Quern.Context(host().flags(flags))) {
+      must(checked.faults().isEmpty(), "faults without a call");
+    }
+  }
+
   public static void main(String[] arguments) throws IOException {
     Path folder = Files.createTempDirectory("quern-serving-");
     try {
@@ -154,6 +174,7 @@ public final class Serving {
         must(context.cacheImport(bundle) > 0, "nothing was imported");
       }
       scale(folder);
+      lookAfter(folder);
       try {
         host().target("sm_90\0a");
         throw new AssertionError("a NUL was not refused");

@@ -64,6 +64,25 @@ const build = async (folder, bundle, secretKey) => {
   return manifest;
 };
 
+// What a fleet's cache is looked after with.
+const lookAfter = (folder) => {
+  const context = new quern.Context({cachePath: path.join(folder, 'cache')});
+  assert.strictEqual(context.deviceInfo().target, 'host');
+  assert(context.doctor().length > 0 && context.failures().length === 0, 'nothing is here, or something failed');
+  // Every kernel is run, and held against double precision.
+  const verified = context.verify({prefix: 'gemm', seed: 7});
+  assert(verified.length > 0 && verified.every(({outcome}) => outcome === quern.QUERN_VERIFY_AGREES),
+         JSON.stringify(verified));
+  const [tuned] = context.tune({manifest: 'gemm * dtype=f32 n=8 k=64', rows: [16], flags: quern.QUERN_TUNE_LIST_ONLY});
+  assert(tuned.outcome === quern.QUERN_TUNE_ABSENT && tuned.rows === 16, JSON.stringify(tuned));
+  assert.strictEqual(context.cacheTrim({flags: quern.QUERN_TRIM_ALL}).kept, 0);
+  assert.throws(() => context.faults(), {code: 'QUERN_INVALID', message: /is not checked/});
+  context.close();
+  const checked = new quern.Context({flags: quern.QUERN_CONTEXT_CHECKED | quern.QUERN_CONTEXT_NO_CACHE});
+  assert.deepStrictEqual(checked.faults(), []);
+  checked.close();
+};
+
 const from = (bundle, trusted) => new quern.Context({
   missPolicy: quern.QUERN_MISS_CACHED_ONLY, flags: quern.QUERN_CONTEXT_NO_CACHE, bundles: [bundle],
   trustedKeys: [trusted],
@@ -126,6 +145,7 @@ const main = async () => {
     assert(other.cacheImport(bundle) > 0, 'nothing was imported');
     other.close();
     scale(folder);
+    lookAfter(folder);
     assert.throws(() => new quern.Context({target: 'sm_90\0a'}), /target: a NUL given at byte 5/);
     assert.throws(() => new quern.Context({bundle}), /quern_context_options has no field 'bundle'; there are flags/);
   } finally {

@@ -185,6 +185,43 @@ fn scale(cache: [:0]const u8) !void {
     try must(x[1] == 3 and x[999] == 2997, "not scaled");
 }
 
+// What a fleet's cache is looked after with.
+fn lookAfter(cache: [:0]const u8) !void {
+    const context = try quern.Context.open(.{ .device_type = c.kDLCPU, .cache_path = cache });
+    defer context.close();
+    try must(std.mem.startsWith(u8, &(try context.device()).target, "host\x00"), "another target");
+    var here = try context.doctor();
+    defer here.deinit();
+    var failed = try context.failures();
+    defer failed.deinit();
+    try must(here.len() > 0 and failed.len() == 0, "nothing is here, or something failed");
+    // Every kernel is run, and held against double precision.
+    var verified: quern.List(c.quern_verify_result) = .{};
+    defer verified.deinit();
+    try context.verify(.{ .prefix = "gemm", .seed = 7 }, &verified);
+    try must(verified.len() > 0 and verified.at(0).outcome == c.QUERN_VERIFY_AGREES, "a kernel differs");
+    const products = "gemm * dtype=f32 n=8 k=64";
+    const rows = [_]i64{16};
+    var tuned: quern.List(c.quern_tune_result) = .{};
+    defer tuned.deinit();
+    try context.tune(.{
+        .manifest = products,
+        .manifest_length = products.len,
+        .rows = &rows,
+        .row_count = rows.len,
+        .flags = c.QUERN_TUNE_LIST_ONLY,
+    }, &tuned);
+    try must(tuned.at(0).outcome == c.QUERN_TUNE_ABSENT and tuned.at(0).rows == 16, "tuned already");
+    try must((try context.cacheTrim(.{ .flags = c.QUERN_TRIM_ALL })).kept == 0, "not all is gone");
+    if (context.faults()) |_| return error.Wrong else |status| try must(status == error.Invalid, "not as unchecked");
+    const flags = c.QUERN_CONTEXT_CHECKED | c.QUERN_CONTEXT_NO_CACHE;
+    const checked = try quern.Context.open(.{ .device_type = c.kDLCPU, .flags = flags });
+    defer checked.close();
+    var faults = try checked.faults();
+    defer faults.deinit();
+    try must(faults.len() == 0, "faults without a call");
+}
+
 fn fleet(folder: [*:0]const u8) !void {
     const cache = path(0, folder, "cache");
     const bundle = path(1, folder, "kernels.bundle");
@@ -207,6 +244,7 @@ fn fleet(folder: [*:0]const u8) !void {
     defer other.close();
     try must(try other.cacheImport(bundle) > 0, "nothing was imported");
     try scale(cache);
+    try lookAfter(cache);
 }
 
 pub export fn main(count: c_int, arguments: [*][*:0]const u8) c_int {

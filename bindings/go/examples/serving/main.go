@@ -176,6 +176,40 @@ QUERN_KERNEL(scale, 256, 1, float *x, int n) {
 	return nil
 }
 
+// lookAfter is what a fleet's cache is looked after with.
+func lookAfter(folder string) error {
+	context, err := quern.Open(quern.Options{Device: host, CachePath: filepath.Join(folder, "cache")})
+	if err != nil {
+		return err
+	}
+	defer context.Close()
+	device, err := context.DeviceInfo()
+	must(err == nil && device.Target == "host", "%+v: %v", device, err)
+	here, err := context.Doctor()
+	must(err == nil && len(here) > 0, "nothing is here: %v", err)
+	failed, err := context.Failures()
+	must(err == nil && len(failed) == 0, "%+v: %v", failed, err)
+	// Every kernel is run, and held against double precision.
+	verified, err := context.Verify(&quern.VerifyOptions{Prefix: "gemm", Seed: 7})
+	must(err == nil && len(verified) > 0 && verified[0].Outcome == quern.VerifyAgrees, "%+v: %v", verified, err)
+	tuned, err := context.Tune(&quern.TuneOptions{
+		Manifest: "gemm * dtype=f32 n=8 k=64", Rows: []int64{16}, Flags: quern.TuneListOnly,
+	})
+	must(err == nil && tuned[0].Outcome == quern.TuneAbsent && tuned[0].Rows == 16, "%+v: %v", tuned, err)
+	trimmed, err := context.CacheTrim(quern.TrimOptions{Flags: quern.TrimAll})
+	must(err == nil && trimmed.Kept == 0, "%+v: %v", trimmed, err)
+	_, _, err = context.Faults()
+	must(status(err) == quern.Invalid, "faults of a context that is not checked: %v", err)
+	checked, err := quern.Open(quern.Options{Device: host, Flags: quern.ContextChecked | quern.ContextNoCache})
+	if err != nil {
+		return err
+	}
+	defer checked.Close()
+	faults, total, err := checked.Faults()
+	must(err == nil && len(faults) == 0 && total == 0, "%+v: %v", faults, err)
+	return nil
+}
+
 func main() {
 	folder, err := os.MkdirTemp("", "quern-serving-")
 	if err != nil {
@@ -223,6 +257,9 @@ func main() {
 	must(err == nil && added > 0, "%d imported: %v", added, err)
 
 	if err := scale(folder); err != nil {
+		log.Fatal(err)
+	}
+	if err := lookAfter(folder); err != nil {
 		log.Fatal(err)
 	}
 	_, err = quern.Open(quern.Options{Target: "sm_90\x00a"})

@@ -2,7 +2,7 @@
 // from that bundle alone and never compile. What they lack is a miss, told at once. And a kernel of one's own.
 // SPDX-License-Identifier: Apache-2.0
 use quern::ops::Gemm;
-use quern::records::{Model, WarmOptions};
+use quern::records::{Model, TrimOptions, TuneOptions, VerifyOptions, WarmOptions};
 use quern::sys;
 use quern::{Context, Device, Element, KernelDesc, Launch, Miss, Op, Status, Tensor, TensorMut};
 use std::path::Path;
@@ -131,6 +131,30 @@ QUERN_KERNEL(scale, 256, 1, float *x, int n) {
     Ok(())
 }
 
+/// What a fleet's cache is looked after with.
+fn look_after(folder: &Path) -> quern::Result<()> {
+    let context = Context::builder(Device::Host).cache_path(folder.join("cache")).open()?;
+    assert_eq!(context.device()?.target, "host");
+    assert!(!context.doctor()?.is_empty() && context.failures()?.is_empty());
+    // Every kernel is run, and held against double precision.
+    let verified = context.verify(VerifyOptions { prefix: Some("gemm"), seed: 7, ..Default::default() })?;
+    assert!(!verified.is_empty() && verified[0].outcome == sys::QUERN_VERIFY_AGREES, "{verified:?}");
+    let listing = TuneOptions {
+        manifest: Some("gemm * dtype=f32 n=8 k=64"),
+        rows: &[16],
+        flags: sys::QUERN_TUNE_LIST_ONLY,
+        ..Default::default()
+    };
+    let tuned = context.tune(listing)?;
+    assert!(tuned[0].outcome == sys::QUERN_TUNE_ABSENT && tuned[0].rows == 16, "{tuned:?}");
+    let all = TrimOptions { flags: sys::QUERN_TRIM_ALL, ..Default::default() };
+    assert_eq!(context.cache_trim(&all)?.kept, 0);
+    assert_eq!(context.faults().expect_err("the context is not checked").status, Status::Invalid);
+    let flags = sys::QUERN_CONTEXT_CHECKED | sys::QUERN_CONTEXT_NO_CACHE;
+    assert_eq!(Context::builder(Device::Host).flags(flags).open()?.faults()?, (Vec::new(), 0));
+    Ok(())
+}
+
 fn main() -> quern::Result<()> {
     let folder = std::env::temp_dir().join(format!("quern-serving-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder can be made");
@@ -147,6 +171,7 @@ fn main() -> quern::Result<()> {
     assert!(other.cache_import(&bundle)? > 0);
     drop(other);
     scale(&folder)?;
+    look_after(&folder)?;
     let refused = Context::builder(Device::Host).target("sm_90\0a").open().err().expect("a NUL was not refused");
     assert!(refused.text.starts_with("target: a NUL given at byte 5"), "{refused}");
     std::fs::remove_dir_all(&folder).expect("the folder can be removed");
