@@ -70,7 +70,7 @@ func (c *Context) Kernel(desc *KernelDesc) (*Kernel, error) {
 			for i, name := range names {
 				place := &unsafe.Slice(given.constants, count)[i]
 				place.size = C.sizeof_quern_constant
-				place.name, place.value = held.text("constant", name), held.text(name, desc.Constants[name])
+				place.name, place.value = held.text("constant", name), held.always(name, desc.Constants[name])
 			}
 		}
 		given.options, given.option_count = held.texts("options", desc.Options), C.uint64_t(len(desc.Options))

@@ -202,6 +202,11 @@ func (h *holder) text(argument, value string) *C.char {
 	if value == "" {
 		return nil
 	}
+	return h.always(argument, value)
+}
+
+// always is a string in C's memory, an empty one too.
+func (h *holder) always(argument, value string) *C.char {
 	if place := strings.IndexByte(value, 0); place >= 0 {
 		text := fmt.Sprintf("%s: a NUL given at byte %d; allowed is text without one", argument, place)
 		panic(refusal{&Error{Status: Invalid, Text: text}})

@@ -89,6 +89,13 @@ func build(folder, bundle, secret string) (string, error) {
 	})
 	must(status(err) == quern.Partial && len(results) >= 2 && uint64(len(results)) < needed,
 		"cancelled after 2: %v, %d results of %d", err, len(results), needed)
+	// When it panics that cancels as well, and the panic goes on behind the call.
+	func() {
+		defer func() { must(recover() == "enough", "a panic was lost") }()
+		context.Warm(&quern.WarmOptions{
+			Manifest: manifest, Progress: func(uint64, uint64, quern.WarmResult) bool { panic("enough") },
+		})
+	}()
 
 	verified, err := context.CacheVerify()
 	must(err == nil && len(verified) > 0, "the cache does not verify: %v, %v", err, verified)
@@ -149,11 +156,11 @@ func scale(folder string) error {
 	}
 	defer context.Close()
 	kernel, err := context.Kernel(&quern.KernelDesc{
-		Entry: "scale", Constants: map[string]string{"BY": "3.0f"},
+		Entry: "scale", Constants: map[string]string{"BY": "3.0f", "NOTHING": ""},
 		Source: quern.Source{Name: "scale.cu", Text: `#include "quern/kernel.cuh"
 QUERN_KERNEL(scale, 256, 1, float *x, int n) {
   const int i = q::block_index(0) * 256 + q::thread_index();
-  if (i < n) x[i] *= BY;
+  if (i < n) x[i] *= BY NOTHING;
 }
 `},
 	})

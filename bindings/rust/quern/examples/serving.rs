@@ -72,6 +72,12 @@ fn build(folder: &Path, bundle: &str, secret: &str) -> quern::Result<String> {
     let there = cancelled.results.len();
     assert!(there >= 2 && there < needed, "{there} of {needed}");
 
+    // When it panics that cancels as well, and the panic goes on behind the call.
+    let thrown = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        context.warm(WarmOptions { progress: Some(&mut |_, _, _| std::panic::resume_unwind(Box::new(7))), ..listing() })
+    }));
+    assert!(matches!(thrown, Err(payload) if payload.downcast_ref::<i32>() == Some(&7)));
+
     assert!(!context.cache_verify()?.is_empty(), "nothing was verified");
     let entries = context.cache_list(Some("gemm"))?;
     assert_eq!(entries.len(), seen.len());
@@ -115,12 +121,8 @@ QUERN_KERNEL(scale, 256, 1, float *x, int n) {
   if (i < n) x[i] *= BY;
 }
 "#;
-    let desc = KernelDesc {
-        entry: "scale",
-        source: ("scale.cu", text),
-        constants: &[("BY", "3.0f")],
-        ..Default::default()
-    };
+    let desc =
+        KernelDesc { entry: "scale", source: ("scale.cu", text), constants: &[("BY", "3.0f")], ..Default::default() };
     let kernel = context.kernel(&desc)?.expect("a kernel of the device's own target");
     assert_eq!(kernel.info()?.key.len(), 32);
     let mut x: Vec<f32> = (0..1000u16).map(f32::from).collect();
