@@ -91,6 +91,10 @@ std::vector<Unserved> unserved(const quern_model& model, const jit::TargetInfo& 
     text += !why.empty() ? ": " + why : is_here ? ": no kernel for it here" : ": no op here does it yet";
     all.push_back({need.name, text});
   }
+  if ((model.flags & QUERN_MODEL_FP8_LOGITS) != 0 && !fp8) {
+    all.push_back({"fp8_gemm", "logits by a product of 8 bits, with weights of " + std::string(stored_as(model)) +
+                                   "; allowed: with weights of e4m3"});
+  }
   for (const Op& op : ops::all()) {
     if (listed[static_cast<std::size_t>(&op - ops::all().data())]) add_unaligned(op, model, target, &all);
   }

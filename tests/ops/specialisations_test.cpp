@@ -107,6 +107,29 @@ TEST(Specialisations, CallsMakeNoKernelThatWarmingDidNotName) {
   for (const std::string& line : made) EXPECT_EQ(listed.count(line), 1u) << line;
 }
 
+// Flags that ask for 8 bits beside what has 16 are told rather than passed over.
+TEST(Specialisations, EightBitsBesideSixteenAreTold) {
+  const Context fresh = make_context();
+  const auto told = [&](std::uint32_t flags, std::optional<Element> cache, const char* need) {
+    quern_model model = llama_70b();
+    model.flags |= flags;
+    if (cache) model.kv_dtype = cache->type();
+    std::string texts;
+    for (const Warmed& each : warm(fresh.get(), {}, "", &model, QUERN_WARM_LIST_ONLY | QUERN_WARM_ALLOW_UNSERVED)) {
+      if (each.outcome == QUERN_WARM_UNSERVED && each.op == need) texts += each.text;
+    }
+    return texts;
+  };
+  EXPECT_EQ(told(QUERN_MODEL_FP8_QUERIES, Element::e4m3, "attention"), "");
+  EXPECT_EQ(
+      told(QUERN_MODEL_FP8_QUERIES, Element::e5m2, "attention"),
+      "attention with heads of 128: queries are to be e4m3, and the KV cache is e5m2; allowed: with a cache of keys "
+      "and values in e4m3");
+  EXPECT_EQ(told(QUERN_MODEL_FP8_LOGITS | QUERN_MODEL_BLOCK_FP8, {}, "fp8_gemm"), "");
+  EXPECT_EQ(told(QUERN_MODEL_FP8_LOGITS, {}, "fp8_gemm"),
+            "logits by a product of 8 bits, with weights of 16 bits; allowed: with weights of e4m3");
+}
+
 // What models' attention and caches differ by, each as its family has it, over caches of every kind.
 struct Served {
   const char* name;
