@@ -321,8 +321,8 @@ enum quern_model_flags {
   QUERN_MODEL_KV_TOKEN_SCALES = 1u << 9, /* an 8-bit cache has a scale a token and head, else one a tensor or head */
   QUERN_MODEL_LAYER_NORM = 1u << 10, /* norms are layer norms with weight and bias, not RMS norms (GPT-2) */
   QUERN_MODEL_EMBEDDING_SCALE = 1u << 11, /* embeddings are multiplied by the square root of hidden_size (Gemma) */
-  QUERN_MODEL_FP8_QUERIES = 1u << 12, /* of an e4m3 cache with a scale a token and head: queries are e4m3, too, with
-                                         such scales, where a sequence has several */
+  QUERN_MODEL_FP8_QUERIES = 1u << 12, /* of an e4m3 cache: queries are e4m3, too, with a scale a token and head, where a
+                                         sequence has several */
   QUERN_MODEL_FP8_LOGITS = 1u << 13   /* weights of 8 bits: the product that gives logits is of 8 bits, too */
 };
 
