@@ -344,8 +344,8 @@ TEST(Sample, RowsThatShareASeedDrawApart) {
   for (SampleInput in : {plain, filtered, edited}) {
     const std::vector<std::int64_t> ids = SampleCall(in).run().ids;
     EXPECT_EQ(SampleCall(in).run().ids, ids);
-    // Some hundred tokens are about as likely: of 64 rows a few agree.
-    EXPECT_GT(std::set<std::int64_t>(ids.begin(), ids.end()).size(), kRows / 2);
+    // Some hundred tokens are about as likely, by the seed: of 64 rows some agree.
+    EXPECT_GT(std::set<std::int64_t>(ids.begin(), ids.end()).size(), kRows / 4);
     ++in.offset;
     EXPECT_NE(SampleCall(in).run().ids, ids);
     --in.offset, ++in.seed;
