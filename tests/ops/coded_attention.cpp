@@ -335,10 +335,12 @@ void CodedAttention::check() {
     }
   }
   EXPECT_EQ(wrong, 0) << c_.name << "; QUERN_TEST_SEED=" << run_seed();
-  if (c_.bad_keys || c_.bad_values) {
+  const bool bad = c_.bad_keys || c_.bad_values;
+  if (bad) {
     EXPECT_GT(spoilt, 0) << c_.name;
   }
-  if (c_.causal) {
+  // A sequence's only query sees its last keys, which are the bad ones.
+  if (c_.causal && !(bad && c_.total_q() == c_.batch())) {
     EXPECT_GT(spared, 0) << c_.name << "; QUERN_TEST_SEED=" << run_seed();
   }
 }
