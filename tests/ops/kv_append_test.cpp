@@ -90,16 +90,19 @@ TEST_P(KvAppend, MatchesItsFormula) {
   appending.check();
 }
 
-// Cosines and sines from a table, which has a row for each position: as computed, to what the two differ by.
-TEST(KvAppendTable, IsWhatIsComputed) {
+// Cosines and sines from a table, which has a row for each position: those of another theta than the call's own would
+// be, so that a table that is not read is seen.
+TEST(KvAppendTable, TurnsAsTheTableSays) {
   AppendCase c;
   c.name = "rope_table";
   c.element = Element::f32, c.dim = 64, c.options.rotary_dim = 48, c.k_norm = c.q_norm = true;
+  quern_rope_options tabled = c.options;
+  tabled.theta = 500.0;
   Array cosines(Element::f32, {64, 48});
   for (std::int64_t p = 0; p < 64; ++p) {
     for (std::int64_t i = 0; i < 24; ++i) {
       const auto angle =
-          static_cast<double>(static_cast<long double>(p) * rope_frequency(c.options, 48, static_cast<int>(i)));
+          static_cast<double>(static_cast<long double>(p) * rope_frequency(tabled, 48, static_cast<int>(i)));
       cosines.set(std::cos(angle), p, i);
       cosines.set(std::sin(angle), p, 24 + i);
     }
@@ -108,7 +111,7 @@ TEST(KvAppendTable, IsWhatIsComputed) {
   KvAppending by_table(c);
   by_table.options.table = cosines.tensor();
   ASSERT_NO_FATAL_FAILURE(by_table.run());
-  by_table.options.table = nullptr;  // what it is held against is computed
+  by_table.options.table = nullptr, by_table.options.theta = tabled.theta;  // what it is held against is computed
   by_table.check();
 }
 
