@@ -2,26 +2,13 @@
 // thread block to finish places all choices. With more, place.cuh's kernel does, a thread block for each of this
 // kernel's.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/arrival.cuh"
 #include "moe_route/choose.cuh"
 #include "moe_route/place.cuh"
 
 namespace q {
 
 inline constexpr int kWarps = kThreads / kWarp;
-
-// True in all threads of the last thread block that arrives; the counter is then zero again.
-QUERN_DEVICE bool arrived_last(u32* counter) {
-  QUERN_SHARED(u32, last, 1);
-  fence();
-  sync_block();
-  if (thread_index() == 0) {
-    last[0] = atomic_add(counter, 1u) + 1 == static_cast<u32>(block_count(0));
-    if (last[0] != 0) *counter = 0;
-  }
-  sync_block();
-  fence();
-  return last[0] != 0;
-}
 
 // From each local expert's choices to where its rows begin, and to the outputs that tell of both.
 QUERN_DEVICE void begin_experts(const MoeRouteParams& p, const u32* count, u32* next_row) {
@@ -92,7 +79,9 @@ QUERN_DEVICE void route_and_sort(const MoeRouteParams& p) {
     QUERN_ROLLED for (i32 e = thread_index(); e < p.local_experts; e += kThreads) {
       if (count[e] != 0) atomic_add(p.counters + 1 + e, count[e]);
     }
-    if (!arrived_last(p.counters)) return;
+    QUERN_SHARED(u32, last, 1);
+    const u32 blocks = static_cast<u32>(block_count(0));
+    if (!arrived_last(p.counters, blocks, thread_index() == 0, last, [] { sync_block(); })) return;
     QUERN_ROLLED for (i32 e = thread_index(); e < p.local_experts; e += kThreads) {
       count[e] = p.counters[1 + e];
       p.counters[1 + e] = 0;

@@ -143,7 +143,7 @@ QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
   __hip_atomic_compare_exchange_strong(p, &expected, v, __ATOMIC_RELAXED, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
   return expected;
 }
-QUERN_DEVICE void fence() { __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); }
+QUERN_DEVICE void fence() { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "agent"); }
 QUERN_DEVICE void publish(u32* p, u32 v) {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "");
   *const_cast<volatile u32*>(p) = v;

@@ -3,26 +3,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/arrival.cuh"
 #include "sample/kernels/filter.cuh"
 
 namespace q {
 
-// True in all threads of the last block that arrives; the counter is then zero again.
+// True in all threads of the row's last block that arrives.
 QUERN_DEVICE bool arrived_last(u32* counter, i32 blocks) {
   QUERN_SHARED(u32, last, 1);
   if (blocks == 1) {
     sync_block();
     return true;
   }
-  fence();
-  sync_block();
-  if (thread_index() == 0) {
-    last[0] = atomic_add(counter, 1u) + 1 == static_cast<u32>(blocks);
-    if (last[0] != 0) *counter = 0;
-  }
-  sync_block();
-  fence();
-  return last[0] != 0;
+  return arrived_last(counter, static_cast<u32>(blocks), thread_index() == 0, last, [] { sync_block(); });
 }
 
 // The lowest token with the largest logit.

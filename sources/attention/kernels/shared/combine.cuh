@@ -7,6 +7,7 @@
 #pragma once
 
 #include "attention/kernels/shared/schedule.cuh"
+#include "common/arrival.cuh"
 
 namespace q {
 
@@ -44,17 +45,8 @@ QUERN_DEVICE RowPlace place_of(const AttentionParams& p, const Sequence& s, i32 
 // True in all threads of the last team that arrives for this piece's item; the counter is then zero again.
 template <class Team>
 QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32* scratch) {
-  fence();
-  Team::sync();
-  if (Team::index() == 0) {
-    const u32 before = atomic_add(p.counters + piece.counter, 1u);
-    const bool last = before + 1 == static_cast<u32>(piece.count);
-    if (last) p.counters[piece.counter] = 0;
-    *scratch = last;
-  }
-  Team::sync();
-  fence();
-  return *scratch != 0;
+  return arrived_last(p.counters + piece.counter, static_cast<u32>(piece.count), Team::index() == 0, scratch,
+                      [] { Team::sync(); });
 }
 
 // Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide

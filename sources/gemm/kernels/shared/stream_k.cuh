@@ -8,6 +8,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/arrival.cuh"
 #include "gemm/kernels/shared/tile.cuh"
 
 namespace q {
@@ -47,16 +48,8 @@ struct Contributors {
   // Counts this block's partial sums as written. Returns true in the last contributor to arrive. Called by all threads;
   // `flag` is in shared memory.
   QUERN_DEVICE bool all_arrived(const GemmParams& p, i32 tile, i32* flag) const {
-    fence();
-    sync_block();
-    if (thread_index() == 0) {
-      const bool all = atomic_add(p.arrived + tile, 1u) + 1 == static_cast<u32>(last - first + 1);
-      if (all) p.arrived[tile] = 0;
-      *flag = all;
-    }
-    sync_block();
-    fence();
-    return *flag != 0;
+    return arrived_last(p.arrived + tile, static_cast<u32>(last - first + 1), thread_index() == 0, flag,
+                        [] { sync_block(); });
   }
 };
 
