@@ -53,6 +53,8 @@
 //                                                  and other devices, too
 //               acquire(p)                         loads a u32: what its publisher had written before it can be read
 //                                                  from then on, and behind a barrier by the whole block
+//               store_message(p, v)                stores a u64 at once, for other devices, too; orders nothing else
+//               load_message(p)                    loads it: both halves are those of one store
 //   Debugging   print(format, values...)           one line of the context's log, in the checked form alone:
 //                                                  common/checked.cuh
 //   Async       copy_async_16(shared, global, take) copies 16 aligned bytes; writes zeros when `take` is false, without

@@ -9,15 +9,17 @@
 namespace quern::engine {
 
 // What every device has for the others: whoever is `from` puts what block `block` is given into a slot there, every
-// other time into the other half, and then says in the flag which time it was.
+// other time into the other half, as messages of four bytes and of which time it is. Whoever reads one that tells this
+// time has the bytes too: nothing else has to be ordered, and nobody waits for a fence.
 inline constexpr int kMostPeers = 8, kPeerBlocks = 64, kPeerThreads = 512;
-inline constexpr std::int64_t kPeerSlot = 32 << 10;  // bytes
-inline constexpr std::int64_t kPeerFlags = std::int64_t{kMostPeers} * kPeerBlocks * 128;
-inline constexpr std::int64_t kPeerEpochs = kPeerBlocks * std::int64_t{sizeof(std::uint32_t)};
-inline constexpr std::int64_t kPeerRoom = kPeerFlags + 2 * kMostPeers * kPeerBlocks * kPeerSlot + kPeerEpochs;
+inline constexpr std::int64_t kPeerSlot = 64 << 10;  // bytes of messages
+inline constexpr std::int64_t peer_slots(std::int64_t ranks) { return 2 * ranks * kPeerBlocks * kPeerSlot; }
+inline constexpr std::int64_t peer_room(std::int64_t ranks) {
+  return peer_slots(ranks) + kPeerBlocks * std::int64_t{sizeof(std::uint32_t)};
+}
 
 struct PeerParams {
-  void* rooms[kMostPeers];  // of each rank, its own among them; one flag a line, slots, and how often a block was here
+  void* rooms[kMostPeers];  // of each rank, its own among them: slots, and how often a block was here
   void* delta;              // bf16 [rows, LENGTH], or [count] where nothing is normalised
   void* residual;           // bf16 [rows, LENGTH]
   const void* weight;       // bf16 [LENGTH]
@@ -41,7 +43,7 @@ quern_kernel* ready_peer_kernel(quern_context* context, const PeerKernel& which,
 // of its number: so all blocks of a launch must find a place at once, and none is launched beside another launch.
 //
 // A slot is written again two launches later. By then its reader has ended the launch that read it: the writer has
-// seen the flag of the launch between, which is set by a launch behind the reader's.
+// had messages of the launch between, which are sent by a launch behind the reader's.
 inline constexpr const char* kPeerKernel = R"(#include "common/reduce.cuh"
 
 namespace q {
@@ -59,11 +61,27 @@ struct Params {
   u32 rank;
 };
 
-QUERN_DEVICE u32* flag_of(u8* room, u32 from, int block) {
-  return reinterpret_cast<u32*>(room + (static_cast<i64>(from) * BLOCKS + block) * 128);
+QUERN_DEVICE u64* messages_of(u8* room, u32 epoch, u32 from, int block) {
+  return reinterpret_cast<u64*>(room + (static_cast<i64>((epoch & 1) * RANKS + from) * BLOCKS + block) * SLOT);
 }
-QUERN_DEVICE u8* slot_of(u8* room, u32 epoch, u32 from, int block) {
-  return room + FLAGS + (static_cast<i64>((epoch & 1) * MOST_PEERS + from) * BLOCKS + block) * SLOT;
+
+// Four messages of a thread, each beside the other threads'.
+QUERN_DEVICE void send(u64* to, const vec16& v, u32 epoch) {
+  QUERN_UNROLL for (int j = 0; j < 4; ++j) store_message(to + j * THREADS, static_cast<u64>(epoch) << 32 | v.x[j]);
+}
+QUERN_DEVICE vec16 receive(const u64* from, u32 epoch) {
+  vec16 v;
+  bool there;
+  do {
+    u64 message[4];
+    QUERN_UNROLL for (int j = 0; j < 4; ++j) message[j] = load_message(from + j * THREADS);
+    there = true;
+    QUERN_UNROLL for (int j = 0; j < 4; ++j) {
+      v.x[j] = static_cast<u32>(message[j]);
+      there = there && static_cast<u32>(message[j] >> 32) == epoch;
+    }
+  } while (!there);
+  return v;
 }
 
 }  // namespace q
@@ -82,7 +100,7 @@ QUERN_KERNEL(peer_sum, THREADS, 1, QUERN_PARAM q::Params p) {
   wait_for_previous_grid();
   launch_next_grid();
   u8* const room = p.rooms[p.rank];
-  u32* const epochs = reinterpret_cast<u32*>(room + FLAGS + static_cast<i64>(2 * MOST_PEERS * BLOCKS) * SLOT);
+  u32* const epochs = reinterpret_cast<u32*>(room + SLOTS);
   const u32 epoch = epochs[block] + 1;
   QUERN_UNROLL for (int i = 0; i < kRounds; ++i) {
     const i64 at = (i * THREADS + t) * 8;
@@ -90,21 +108,9 @@ QUERN_KERNEL(peer_sum, THREADS, 1, QUERN_PARAM q::Params p) {
     own[i] = load16(p.delta + (first + at) * 2);
     if (NORMALISE) residual[i] = load16(p.residual + (first + at) * 2);
     QUERN_UNROLL for (u32 r = 0; r < RANKS; ++r) {
-      if (r != p.rank) store16(slot_of(p.rooms[r], epoch, p.rank, block) + at * 2, own[i]);
+      if (r != p.rank) send(messages_of(p.rooms[r], epoch, p.rank, block) + i * 4 * THREADS + t, own[i], epoch);
     }
   }
-  sync_block();
-  if (warp() == 0) {
-    const u32 other = static_cast<u32>(t);
-    const bool is_one = other < RANKS && other != p.rank;
-    if (is_one) publish(flag_of(p.rooms[other], p.rank, block), epoch);
-    sync_warp();
-    // One that is ahead has said a later time already.
-    while (is_one && static_cast<i32>(acquire(flag_of(room, other, block)) - epoch) < 0) {
-    }
-  }
-  sync_block();
-  if (t == 0) epochs[block] = epoch;
   f32 squares = 0.0f, kept[kRounds][8] = {};
   QUERN_UNROLL for (int i = 0; i < kRounds; ++i) {
     const i64 at = (i * THREADS + t) * 8;
@@ -112,7 +118,8 @@ QUERN_KERNEL(peer_sum, THREADS, 1, QUERN_PARAM q::Params p) {
     f32 sums[8] = {};
     // In the order of the ranks, so that all of them have the same bits.
     QUERN_UNROLL for (u32 r = 0; r < RANKS; ++r) {
-      const vec16 part = r == p.rank ? own[i] : load16(slot_of(room, epoch, r, block) + at * 2);
+      const u64* const from = messages_of(room, epoch, r, block) + i * 4 * THREADS + t;
+      const vec16 part = r == p.rank ? own[i] : receive(from, epoch);
       QUERN_UNROLL for (int j = 0; j < 4; ++j) {
         const f32x2 two = unpack<bf16>(part.x[j]);
         sums[2 * j] += two.x, sums[2 * j + 1] += two.y;
@@ -130,18 +137,21 @@ QUERN_KERNEL(peer_sum, THREADS, 1, QUERN_PARAM q::Params p) {
     // The next layer adds to what is rounded; what is normalised is rounded once, at the end.
     QUERN_UNROLL for (int j = 0; j < 8; ++j) kept[i][j] = sums[j];
   }
-  if (!NORMALISE) return;
-  const f32 scale = q::rsqrt(block_sum<THREADS>(squares, scratch) / LENGTH + p.eps);
-  QUERN_UNROLL for (int i = 0; i < kRounds; ++i) {
-    const i64 at = (i * THREADS + t) * 8;
-    if (at >= length) continue;
-    vec16 out;
-    QUERN_UNROLL for (int j = 0; j < 4; ++j) {
-      const f32x2 w = unpack<bf16>(weight[i].x[j]);
-      out.x[j] = pack<bf16>(kept[i][2 * j] * scale * (w.x + PLUS), kept[i][2 * j + 1] * scale * (w.y + PLUS));
+  if (NORMALISE) {
+    const f32 scale = q::rsqrt(block_sum<THREADS>(squares, scratch) / LENGTH + p.eps);
+    QUERN_UNROLL for (int i = 0; i < kRounds; ++i) {
+      const i64 at = (i * THREADS + t) * 8;
+      if (at >= length) continue;
+      vec16 out;
+      QUERN_UNROLL for (int j = 0; j < 4; ++j) {
+        const f32x2 w = unpack<bf16>(weight[i].x[j]);
+        out.x[j] = pack<bf16>(kept[i][2 * j] * scale * (w.x + PLUS), kept[i][2 * j + 1] * scale * (w.y + PLUS));
+      }
+      store16(p.normed + (first + at) * 2, out);
     }
-    store16(p.normed + (first + at) * 2, out);
   }
+  sync_block();  // all threads have read which time it was
+  if (t == 0) epochs[block] = epoch;
 }
 )";
 

@@ -17,7 +17,7 @@ namespace {
 
 using demo::check_cuda;
 
-constexpr std::int64_t kMostColumns = kPeerSlot / 2;
+constexpr std::int64_t kMostColumns = kPeerSlot / 4;  // two bytes of four in a message of eight
 constexpr std::int64_t kSumLength = 4096;  // elements of a block that only sums
 
 // What the device-side Params of kPeerKernel are made of.
@@ -153,7 +153,7 @@ quern_kernel* ready_peer_kernel(quern_context* context, const PeerKernel& which,
       {"THREADS", std::to_string(kPeerThreads)},
       {"BLOCKS", std::to_string(kPeerBlocks)},
       {"MOST_PEERS", std::to_string(kMostPeers)},
-      {"FLAGS", std::to_string(kPeerFlags)},
+      {"SLOTS", std::to_string(peer_slots(which.ranks))},
       {"SLOT", std::to_string(kPeerSlot)},
   }};
   std::vector<quern_constant> constants;
@@ -179,7 +179,7 @@ std::vector<std::unique_ptr<Communicator>> open_peers(std::vector<PeerEnd> ends)
   auto rooms = std::make_shared<Rooms>();
   for (std::size_t i = 0; i < ends.size(); ++i) {
     rooms->memories.push_back(demo::memory_of(ends[i].device));
-    rooms->of[i] = rooms->memories.back()->allocate(kPeerRoom);
+    rooms->of[i] = rooms->memories.back()->allocate(peer_room(static_cast<std::int64_t>(ends.size())));
     rooms->memories.back()->synchronise();
   }
   for (PeerEnd& end : ends) made.push_back(std::make_unique<PeerCommunicator>(std::move(end), rooms));

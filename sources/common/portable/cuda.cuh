@@ -168,6 +168,9 @@ QUERN_DEVICE u32 acquire(const u32* p) {
   return v;
 }
 
+QUERN_DEVICE void store_message(u64* p, u64 v) { *static_cast<volatile u64*>(p) = v; }
+QUERN_DEVICE u64 load_message(const u64* p) { return load_volatile(p); }
+
 // ---- Asynchronous copies
 QUERN_DEVICE void copy_async_16(u32 shared, const void* global, bool take) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(take ? 16 : 0)

@@ -149,6 +149,12 @@ QUERN_DEVICE void publish(u32* p, u32 v) {
   *const_cast<volatile u32*>(p) = v;
 }
 QUERN_DEVICE u32 acquire(const u32* p) { return __hip_atomic_load(p, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_SYSTEM); }
+QUERN_DEVICE void store_message(u64* p, u64 v) {
+  __hip_atomic_store(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
+QUERN_DEVICE u64 load_message(const u64* p) {
+  return __hip_atomic_load(p, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_SYSTEM);
+}
 
 // ---- Asynchronous copies: through registers; the barrier that follows a wait makes them visible
 QUERN_DEVICE void copy_async_16(void* shared, const void* global, bool take) {

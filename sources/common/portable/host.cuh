@@ -208,6 +208,8 @@ QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
 QUERN_DEVICE void fence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 QUERN_DEVICE void publish(u32* p, u32 v) { __atomic_store_n(p, v, __ATOMIC_RELEASE); }
 QUERN_DEVICE u32 acquire(const u32* p) { return load_volatile(p); }
+QUERN_DEVICE void store_message(u64* p, u64 v) { __atomic_store_n(p, v, __ATOMIC_RELAXED); }
+QUERN_DEVICE u64 load_message(const u64* p) { return load_volatile(p); }
 
 // ---- Asynchronous copies
 namespace host {
