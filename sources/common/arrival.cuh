@@ -10,21 +10,19 @@ namespace q {
 // the last of `count` teams to call it: what the others had written before is then there to read, and the counter is
 // zero again. `flag` is the team's own shared memory.
 //
-// One thread's fences do for the team: the barrier before them has made known to it what the others wrote, and the
-// barrier behind them makes known to the others what it has seen.
+// All threads fence. One thread's fences, behind and in front of the barriers, would do, and so would weaker ones; they
+// save nothing on an H200, and attention's decoding over 8-bit caches is 4 % slower with them.
 template <class Flag, class Sync>
 QUERN_DEVICE bool arrived_last(u32* counter, u32 count, bool first, Flag* flag, Sync sync) {
+  fence();
   sync();
   if (first) {
-    fence();
     const bool last = atomic_add(counter, 1u) + 1 == count;
-    if (last) {
-      *counter = 0;
-      fence();
-    }
+    if (last) *counter = 0;
     *flag = last;
   }
   sync();
+  fence();
   return *flag != 0;
 }
 

@@ -32,11 +32,11 @@ const std::vector<Expected>& expected() {
   static const std::vector<Expected> all = {
       {"merge_state sm_90a dtype=bf16", {{"ACQBULK", 1}, {"PREEXIT", 1}}},
       // Whoever comes last joins what others have written: a fence before the counter is raised, and one behind it.
-      {medium.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.ALL.GPU", 2}}},
-      {streams.c_str(), {{"ACQBULK", 2}, {"PREEXIT", 1}, {"MEMBAR.ALL.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
-      {warpgroups.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.ALL.GPU", 2}, {"FENCE.VIEW.ASYNC", 4}}},
+      {medium.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}}},
+      {streams.c_str(), {{"ACQBULK", 2}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
+      {warpgroups.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 4}}},
       {"attention sm_90a variant=wide_pairs dtype=bf16 dim_k=512 group=4 page_size=64",
-       {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.ALL.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
+       {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
       // Results that leave by bulk copies, and partial sums that other blocks read.
       {"gemm sm_90a variant=persistent_128x128 dtype=bf16",
        {{"ACQBULK", 2}, {"PREEXIT", 1}, {"FENCE.VIEW.ASYNC", 3}, {"MEMBAR.ALL.GPU", 2}, {"UTMASTG", 1}}},
@@ -44,9 +44,9 @@ const std::vector<Expected>& expected() {
       {"gemm sm_90a variant=swap_ab_64 dtype=f16",
        {{"ACQBULK", 2}, {"PREEXIT", 1}, {"FENCE.VIEW.ASYNC", 1}, {"MEMBAR.ALL.GPU", 1}}},
       // A tensor's scale, by whoever comes last, of what all blocks have found.
-      {"quantize sm_90a x=bf16 out=e4m3 front=none scale=find columns=1024", {{"ACQBULK", 1}, {"MEMBAR.ALL.GPU", 2}}},
+      {"quantize sm_90a x=bf16 out=e4m3 front=none scale=find columns=1024", {{"ACQBULK", 1}, {"MEMBAR.SC.GPU", 2}}},
       {"quantize sm_90a x=bf16 out=e4m3 front=rmsnorm scale=find weight=bf16 columns=8192",
-       {{"ACQBULK", 1}, {"MEMBAR.ALL.GPU", 2}}},
+       {{"ACQBULK", 1}, {"MEMBAR.SC.GPU", 2}}},
   };
   return all;
 }

@@ -97,8 +97,8 @@ QUERN_KERNEL(peer_sum, THREADS, 1, QUERN_PARAM q::Params p) {
     const i64 at = (i * THREADS + t) * 8;
     if (NORMALISE && at < length) weight[i] = load16(p.weight + at * 2);
   }
-  wait_for_previous_grid();
   launch_next_grid();
+  wait_for_previous_grid();
   u8* const room = p.rooms[p.rank];
   u32* const epochs = reinterpret_cast<u32*>(room + SLOTS);
   const u32 epoch = epochs[block] + 1;

@@ -141,14 +141,7 @@ template <class T>
 QUERN_DEVICE T atomic_cas(T* p, T expected, T v) {
   return atomicCAS(p, expected, v);
 }
-// Release and acquire are all that is promised. __threadfence() is sequentially consistent, which is slower.
-QUERN_DEVICE void fence() {
-#if __CUDA_ARCH__ >= 700
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
-#else
-  __threadfence();
-#endif
-}
+QUERN_DEVICE void fence() { __threadfence(); }
 QUERN_DEVICE void publish(u32* p, u32 v) {
 #if __CUDA_ARCH__ >= 700
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
