@@ -2,10 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import random
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import quern
+
+sys.path.append(str(Path(__file__).parents[1]))
+import draw  # noqa: E402
+
+
+def pytest_collection_modifyitems(config, items):
+    """With QUERN_TEST_DRAW, a seed, some of each test's parameters alone."""
+    if seed := os.environ.get("QUERN_TEST_DRAW"):
+        taken = set(draw.drawn([item.nodeid for item in items], int(seed)))
+        config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i not in taken])
+        items[:] = [item for i, item in enumerate(items) if i in taken]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,54 @@
+# Which tests a run takes that may not take an hour: of a test with many parameters a few, drawn anew each time.
+# SPDX-License-Identifier: Apache-2.0
+"""usage: draw.py SEED <FILE, with what `ctest --show-only=json-v1` prints
+
+Prints the tests' numbers, separated by commas: all that have no parameter, of each that has some a tenth and two at
+least, and of those that take longest a fifth. tests/python/conftest.py draws by the same rule."""
+
+import fnmatch
+import json
+import random
+import re
+import sys
+from collections import defaultdict
+
+# Most compile every kernel of a target, or of a model: half a minute to two minutes each on a core.
+LONGEST = (
+    "*Targets.TakeEvery*",
+    "TargetsWithWarpgroups.*",
+    "HopperMachineCode.*",
+    "HopperCompiles.*",
+    "AttentionPrepare.*",
+    "GemmPrepare.*",
+    "Tune.*",
+    "host64.SampleKernels.*",
+    "host64.Sample.*",
+    "*WarmTest.AModelForAGpuThatIsNotHere",
+)
+
+
+def drawn(names: list[str], seed: int) -> list[int]:
+    """The places in `names` that are taken, in order."""
+    chance = random.Random(seed)
+    groups = defaultdict(list)
+    for place, name in enumerate(names):
+        longest = any(fnmatch.fnmatchcase(name, pattern) for pattern in LONGEST)
+        groups["" if longest else re.split(r"/[^/]*$|\[", name)[0]].append(place)
+    taken = []
+    for group, places in groups.items():
+        wanted = -(-len(places) // 5) if group == "" else max(2, -(-len(places) // 10))
+        taken += chance.sample(places, min(wanted, len(places)))
+    return sorted(taken)
+
+
+def main() -> None:
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    names = [test["name"] for test in json.load(sys.stdin)["tests"]]
+    taken = drawn(names, int(sys.argv[1]))
+    print(f"{len(taken)} of {len(names)} tests", file=sys.stderr)
+    print(",".join(str(place + 1) for place in taken))
+
+
+if __name__ == "__main__":
+    main()
