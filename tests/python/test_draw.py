@@ -1,0 +1,24 @@
+# What a short run of the tests takes: every test, if not every parameter of it.
+# SPDX-License-Identifier: Apache-2.0
+import draw
+
+NAMES = [f"Cases/Op.IsRight/{i}" for i in range(100)] + [f"test_op.py::test_it[{i}]" for i in range(5)]
+NAMES += ["Op.Alone", "host64.Op.Alone", "Few/Op.IsRight/a"] + [
+    f"Nvrtc/Targets.TakeEveryTemplate/sm_{i}" for i in range(10)
+]
+
+
+def test_every_test_is_taken_and_few_of_its_parameters():
+    taken = [NAMES[i] for i in draw.drawn(NAMES, 3)]
+    assert len(set(taken)) == len(taken)
+    assert [name for name in taken if "/" not in name and "[" not in name] == ["Op.Alone", "host64.Op.Alone"]
+    counts = {word: sum(word in name for name in taken) for word in ("Cases", "test_op", "Few", "Targets")}
+    assert counts == {"Cases": 10, "test_op": 2, "Few": 1, "Targets": 2}
+
+
+def test_a_seed_draws_the_same_and_seeds_draw_all():
+    assert draw.drawn(NAMES, 5) == draw.drawn(NAMES, 5)
+    seen = set()
+    for seed in range(200):
+        seen.update(draw.drawn(NAMES, seed))
+    assert seen == set(range(len(NAMES)))
