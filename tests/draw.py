@@ -8,7 +8,6 @@ least, and of those that take longest a fifth. tests/python/conftest.py draws by
 import fnmatch
 import json
 import random
-import re
 import sys
 from collections import defaultdict
 
@@ -27,13 +26,18 @@ LONGEST = (
 )
 
 
+def test_of(name: str) -> str:
+    """A test's name without its parameter, as GoogleTest and pytest write it."""
+    return name.partition("[")[0] if "::" in name else name.rpartition("/")[0] or name
+
+
 def drawn(names: list[str], seed: int) -> list[int]:
     """The places in `names` that are taken, in order."""
     chance = random.Random(seed)
     groups = defaultdict(list)
     for place, name in enumerate(names):
         longest = any(fnmatch.fnmatchcase(name, pattern) for pattern in LONGEST)
-        groups["" if longest else re.split(r"/[^/]*$|\[", name)[0]].append(place)
+        groups["" if longest else test_of(name)].append(place)
     taken = []
     for group, places in groups.items():
         wanted = -(-len(places) // 5) if group == "" else max(2, -(-len(places) // 10))
