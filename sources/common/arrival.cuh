@@ -7,18 +7,19 @@
 namespace q {
 
 // Called by all threads of a team, of which `first` is one and which meet in sync(). True in all of them when theirs is
-// the last of `count` teams to call it: what the others had written before is then there to read, and the counter is
-// zero again. `flag` is the team's own shared memory.
+// the last of count() teams to call it: what the others had written before is then there to read, and *counter() is
+// zero again. `flag` is the team's own shared memory. Both are asked for by one thread, behind the barrier: what they
+// are made of would else be in registers of all threads across it, with which attention decodes 4 % slower on an H200.
 //
-// All threads fence. One thread's fences, behind and in front of the barriers, would do, and so would weaker ones; they
-// save nothing on an H200, and attention's decoding over 8-bit caches is 4 % slower with them.
-template <class Flag, class Sync>
-QUERN_DEVICE bool arrived_last(u32* counter, u32 count, bool first, Flag* flag, Sync sync) {
+// All threads fence. One thread's fences, between the barriers, would do, and so would weaker ones; they save nothing.
+template <class Flag, class Sync, class Counter, class Count>
+QUERN_DEVICE bool arrived_last(bool first, Flag* flag, Sync sync, Counter counter, Count count) {
   fence();
   sync();
   if (first) {
-    const bool last = atomic_add(counter, 1u) + 1 == count;
-    if (last) *counter = 0;
+    const u32 before = atomic_add(counter(), 1u);
+    const bool last = before + 1 == count();
+    if (last) *counter() = 0;
     *flag = last;
   }
   sync();

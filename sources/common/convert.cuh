@@ -105,4 +105,11 @@ QUERN_DEVICE e5m2 from_f32<e5m2>(f32 v) {
   return {static_cast<u8>(pack_fp8<e5m2>(v, 0.0f) & 0xff)};
 }
 
+// The nearest of -127 to 127, ties to even, of any number; 0 of NaN.
+QUERN_DEVICE u32 round_to_int8(f32 v) {
+  // 1.5 * 2^23: added to it, a small number is rounded to an integer, which then stands in the low bits.
+  const f32 bounded = fmin(fmax(v, -127.0f), 127.0f);
+  return v == v ? bits_of(bounded + 12582912.0f) & 0xffu : 0u;
+}
+
 }  // namespace q

@@ -1,4 +1,4 @@
-// Scales of 8-bit floating point: x = q * scale.
+// Scales of 8-bit numbers: x = q * scale.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,6 +12,8 @@ template <>
 inline constexpr f32 kLargest<e4m3> = 448.0f;
 template <>
 inline constexpr f32 kLargest<e5m2> = 57344.0f;
+template <>
+inline constexpr f32 kLargest<i8> = 127.0f;
 
 // The scale for values of at most this magnitude: 1 for 0, else magnitude / largest number of T, never subnormal;
 // rounded up to a power of two if `power_of_two`.

@@ -24,18 +24,11 @@ namespace {
 constexpr std::int64_t kMostTaps = 8;
 constexpr std::int64_t kMostRun = 64;  // tokens of an item: what it loads besides is then little
 
-bool is_causal(const Shape& shape) { return shape.kernel == Kernel::causal; }
-
-constexpr Names<Kernel, 3> kKernels = {
-    {{"causal", Kernel::causal}, {"windows", Kernel::windows}, {"direct", Kernel::direct}}};
 constexpr Names<int, 4> kWidths = {{{"8", 8}, {"4", 4}, {"2", 2}, {"1", 1}}};
-constexpr auto kConstants =
-    describe<Shape>(tag_conv1d, "conv1d", choice<&Shape::kernel>("kernel", nullptr, kKernels).optional(),
-                    choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes),
-                    choice<&Shape::weight>("weight", "WEIGHT", kFloatDtypes).when(&is_causal),
-                    choice<&Shape::state>("state", "STATE", kFloatDtypes).when(&is_causal),
-                    number<&Shape::taps>("taps", "TAPS", {2, kMostTaps}).when(&is_causal),
-                    choice<&Shape::width>("width", "WIDTH", kWidths).when(&is_causal));
+constexpr auto kConstants = describe<Shape>(
+    tag_conv1d, "conv1d", choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes),
+    choice<&Shape::weight>("weight", "WEIGHT", kFloatDtypes), choice<&Shape::state>("state", "STATE", kFloatDtypes),
+    number<&Shape::taps>("taps", "TAPS", {2, kMostTaps}), choice<&Shape::width>("width", "WIDTH", kWidths));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -47,7 +40,6 @@ int widest(const Shape& shape) {
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
-  if (!is_causal(shape)) return kConstants.to_spec(shape, target.target);
   for (const auto& [name, dtype] : {std::pair{"weight", shape.weight}, {"state", shape.state}}) {
     if (dtype != shape.x && dtype != Dtype::f32)
       throw Error(QUERN_INVALID,
@@ -65,15 +57,10 @@ jit::Unit unit(const jit::Spec& spec) {
   jit::Unit unit;
   unit.op = "conv1d";
   unit.target = jit::Target::from_tag(spec.target);
-  const char* const suffix = shape.kernel == Kernel::causal    ? ""
-                             : shape.kernel == Kernel::windows ? "_windows"
-                                                               : "_direct";
-  unit.entry = std::string("quern_conv1d") + suffix;
+  unit.entry = "quern_conv1d";
   kConstants.define(shape, &unit);
   unit.constants.push_back({"BLOCKS_PER_SM", std::to_string(kBlocksPerSm)});
-  unit.source = embedded(shape.kernel == Kernel::causal    ? "conv1d/conv1d.cuh"
-                         : shape.kernel == Kernel::windows ? "conv1d/windows.cuh"
-                                                           : "conv1d/direct.cuh");
+  unit.source = embedded("conv1d/conv1d.cuh");
   unit.headers = device_headers(unit.target);
   return unit;
 }
@@ -196,6 +183,11 @@ Problem read_problem(const quern_conv1d_args& args, const Runtime& runtime, bool
   return problem;
 }
 
+const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_conv1d_args& args) {
+  return kernel_for(runtime, kConstants.to_spec(shape, runtime.driver->device().limits.target), args.flags,
+                    args.stream);
+}
+
 void list_index_data(const Problem& problem, IndexList* list) {
   const q::Conv1dParams& p = problem.params;
   if (p.offsets != nullptr) list->offsets("offsets", p.offsets, p.batch, p.tokens, "sequence", "x.shape[0]");
@@ -209,11 +201,6 @@ void list_index_data(const Problem& problem, IndexList* list) {
 }  // namespace
 
 const Op op{"conv1d", unit, parse, list, constants};
-
-const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_conv1d_args& args) {
-  return kernel_for(runtime, kConstants.to_spec(shape, runtime.driver->device().limits.target), args.flags,
-                    args.stream);
-}
 
 std::uint64_t workspace(const Runtime& runtime, const quern_conv1d_args& args) {
   if (is_general(args)) return general_workspace(runtime, args);

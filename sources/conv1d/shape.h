@@ -1,5 +1,5 @@
-// What kernels of convolutions are specialised on, and the calls of the general one, which a weight of three dimensions
-// asks for.
+// What kernels of the causal convolution are specialised on, and the calls of the general one, which a weight of three
+// dimensions asks for.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,14 +8,7 @@
 
 namespace quern::ops::conv1d {
 
-enum class Kernel : std::uint8_t {
-  causal,   // depthwise, with a state a sequence
-  windows,  // lays out x or weight for a matrix product
-  direct    // the general one without a matrix product
-};
-
 struct Shape {
-  Kernel kernel = Kernel::causal;
   Dtype x = Dtype::bf16, weight = Dtype::bf16, state = Dtype::bf16;
   int taps = 4;
   int width = 8;  // channels of an access
@@ -23,9 +16,6 @@ struct Shape {
 
 inline constexpr std::uint32_t kFlags = QUERN_CONV1D_SILU;
 inline constexpr int kBlocksPerSm = 4;
-
-// The kernel of a shape, as the call's flags allow to wait for it.
-const jit::Kernel* kernel_of(const Shape& shape, const Runtime& runtime, const quern_conv1d_args& args);
 
 inline bool is_general(const quern_conv1d_args& args) { return args.weight != nullptr && args.weight->ndim == 3; }
 

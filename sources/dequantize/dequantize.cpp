@@ -7,6 +7,7 @@
 #include "sources/common_headers.h"
 #include "sources/dequantize/params.cuh"
 #include "sources/description.h"
+#include "sources/element_names.h"
 #include "sources/embedded.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
@@ -24,8 +25,9 @@ struct Shape {
   int elements() const { return access == 16 ? 8 : 4; }  // of a vector
 };
 
+constexpr Names<Dtype, 3> kCodes = {{{"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}, {"int8", Dtype::i8}}};
 constexpr Names<int, 3> kAccesses = {{{"16", 16}, {"8", 8}, {"4", 4}}};
-constexpr auto kConstants = describe<Shape>(tag_dequantize, "dequantize", choice<&Shape::x>("x", "IN", kFp8Dtypes),
+constexpr auto kConstants = describe<Shape>(tag_dequantize, "dequantize", choice<&Shape::x>("x", nullptr, kCodes),
                                             choice<&Shape::out>("out", "OUT", kFloatDtypes),
                                             choice<&Shape::access>("access", "ACCESS", kAccesses).optional(),
                                             flag<&Shape::tail>("tail", "TAIL").optional());
@@ -41,7 +43,9 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "dequantize";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_dequantize";
-  kConstants.define(kConstants.to_shape(spec), &unit);
+  const Shape shape = kConstants.to_shape(spec);
+  kConstants.define(shape, &unit);
+  unit.constants.push_back({"IN", device_type(shape.x)});
   unit.constants.push_back({"THREADS", std::to_string(q::kDequantizeThreads)});
   unit.source = embedded("dequantize/dequantize.cuh");
   unit.headers = device_headers(unit.target);
@@ -85,7 +89,12 @@ void read_scale(const quern_dequantize_args& args, const Call& call, std::int64_
 
 Problem read_problem(const quern_dequantize_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
-  const Tensor x = read_fp8(args.x, "x", 2, args.type, "type", call.place);
+  Tensor x = read(args.x, "x", 2, {Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8}, call.place);
+  if (x.dtype != Dtype::i8) {
+    x = read_fp8(args.x, "x", 2, args.type, "type", call.place);
+  } else if (args.type != QUERN_FP8_AS_TENSOR) {
+    refuse_value("type", std::int64_t{args.type}, "0, where x is int8");
+  }
   expect_unit_stride(x, "x", 1);
   expect_aligned(x, "x", call.alignment);
   const std::int64_t rows = x.shape[0], n = x.shape[1];

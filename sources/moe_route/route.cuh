@@ -80,8 +80,8 @@ QUERN_DEVICE void route_and_sort(const MoeRouteParams& p) {
       if (count[e] != 0) atomic_add(p.counters + 1 + e, count[e]);
     }
     QUERN_SHARED(u32, last, 1);
-    const u32 blocks = static_cast<u32>(block_count(0));
-    if (!arrived_last(p.counters, blocks, thread_index() == 0, last, [] { sync_block(); })) return;
+    const auto blocks = [] { return static_cast<u32>(block_count(0)); };
+    if (!arrived_last(thread_index() == 0, &last[0], [] { sync_block(); }, [&] { return p.counters; }, blocks)) return;
     QUERN_ROLLED for (i32 e = thread_index(); e < p.local_experts; e += kThreads) {
       count[e] = p.counters[1 + e];
       p.counters[1 + e] = 0;

@@ -56,7 +56,12 @@ class Reader {
       shape_.out = Dtype::other;
       return;
     }
-    const Tensor out = read_fp8(args_.out, "out", 2, args_.type, "type", call_.place);
+    Tensor out = read(args_.out, "out", 2, {Dtype::e4m3, Dtype::e5m2, Dtype::i8, Dtype::u8}, call_.place);
+    if (out.dtype != Dtype::i8) {
+      out = read_fp8(args_.out, "out", 2, args_.type, "type", call_.place);
+    } else if (args_.type != QUERN_FP8_AS_TENSOR) {
+      refuse_value("type", std::int64_t{args_.type}, "0, where out is int8");
+    }
     expect_matrix(out, "out", rows_, n_, call_.alignment);
     expect_apart(out, "out");
     shape_.out = out.dtype;

@@ -9,6 +9,7 @@
 #include "jit/error.h"
 #include "sources/common_headers.h"
 #include "sources/description.h"
+#include "sources/element_names.h"
 #include "sources/embedded.h"
 
 namespace quern::ops::quantize {
@@ -34,7 +35,8 @@ constexpr Names<q::Scale, 6> kScales = {{{"none", q::Scale::none},
                                          {"token", q::Scale::token},
                                          {"group", q::Scale::group},
                                          {"block", q::Scale::block}}};
-constexpr Names<Dtype, 3> kCodes = {{{"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}, {"none", Dtype::other}}};
+constexpr Names<Dtype, 4> kCodes = {
+    {{"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}, {"int8", Dtype::i8}, {"none", Dtype::other}}};
 constexpr Names<Dtype, 4> kVectors = {
     {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"f32", Dtype::f32}, {"none", Dtype::other}}};
 constexpr Names<int, 4> kAccesses = {{{"16", 16}, {"8", 8}, {"4", 4}, {"2", 2}}};
@@ -167,7 +169,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
   unit.entry = block ? "quern_quantize_blocks" : "quern_quantize_rows";
   const auto define = [&](const char* name, const std::string& value) { unit.constants.push_back({name, value}); };
   kConstants.define(shape, &unit);
-  define("OUT", name_of(shape.out == Dtype::other ? Dtype::e4m3 : shape.out));
+  define("OUT", device_type(shape.out == Dtype::other ? Dtype::e4m3 : shape.out));
   define("TEAM", std::to_string(t.team));
   define("VECTORS", std::to_string(t.vectors));
   define("THREADS", std::to_string(t.threads));

@@ -16,6 +16,11 @@ struct Vector {
   f32 x[kElements];
 };
 
+template <class T>
+inline constexpr bool kIsInt8 = false;
+template <>
+inline constexpr bool kIsInt8<i8> = true;
+
 // A vector as it lies in memory.
 template <class T>
 struct Raw {
@@ -74,12 +79,15 @@ QUERN_DEVICE u32 bits_at(const T* from) {
   return from->bits;
 }
 QUERN_DEVICE u32 bits_at(const f32* from) { return bits_of(*from); }
+QUERN_DEVICE u32 bits_at(const i8* from) { return static_cast<u8>(*from); }
 template <class T>
 QUERN_DEVICE T element_of(u32 bits) {
   if constexpr (sizeof(T) == 4) {
     return f32_of(bits);
   } else if constexpr (sizeof(T) == 2) {
     return {static_cast<u16>(bits)};
+  } else if constexpr (kIsInt8<T>) {
+    return static_cast<i8>(bits);
   } else {
     return {static_cast<u8>(bits)};
   }
@@ -106,6 +114,9 @@ QUERN_DEVICE Vector widen(const Raw<T>& raw) {
   Vector v;
   if constexpr (sizeof(T) == 4) {
     QUERN_UNROLL for (int i = 0; i < kElements; ++i) v.x[i] = f32_of(raw.words[i]);
+  } else if constexpr (kIsInt8<T>) {
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) v.x[i] =
+        static_cast<f32>(static_cast<i8>(raw.words[i / 4] >> 8 * (i % 4)));
   } else {
     QUERN_UNROLL for (int i = 0; i < kElements; i += 2) {
       f32x2 pair;
@@ -127,6 +138,8 @@ QUERN_DEVICE Raw<T> narrow(const Vector& v) {
     QUERN_UNROLL for (int i = 0; i < kElements; ++i) raw.words[i] = bits_of(v.x[i]);
   } else if constexpr (sizeof(T) == 2) {
     QUERN_UNROLL for (int i = 0; i < kElements; i += 2) raw.words[i / 2] = pack<T>(v.x[i], v.x[i + 1]);
+  } else if constexpr (kIsInt8<T>) {
+    QUERN_UNROLL for (int i = 0; i < kElements; ++i) raw.words[i / 4] |= round_to_int8(v.x[i]) << 8 * (i % 4);
   } else {
     QUERN_UNROLL for (int i = 0; i < kElements; i += 4) {
       raw.words[i / 4] = pack_fp8<T>(v.x[i], v.x[i + 1]) | static_cast<u32>(pack_fp8<T>(v.x[i + 2], v.x[i + 3])) << 16;

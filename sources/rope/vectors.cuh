@@ -85,13 +85,6 @@ QUERN_DEVICE void widen_packed(const Packed<T, kWidth>& v, f32* to) {
   }
 }
 
-// The nearest of -127 to 127, ties to even, of a number that is finite; 0 of NaN.
-QUERN_DEVICE u32 round_to_int8(f32 v) {
-  // 1.5 * 2^23: added to it, a small number is rounded to an integer, which then stands in the low bits.
-  const f32 bounded = fmin(fmax(v, -127.0f), 127.0f);
-  return v == v ? bits_of(bounded + 12582912.0f) & 0xffu : 0u;
-}
-
 // What fits of two numbers, in the low bytes. T = e4m3, e5m2 or i8.
 template <class T>
 QUERN_DEVICE u32 encode_two(f32 low, f32 high) {

@@ -3,13 +3,13 @@
 #include "sources/gemm/plan/shape.h"
 
 #include <algorithm>
-#include <span>
 #include <string>
 
 #include "jit/error.h"
 #include "sources/common_headers.h"
 #include "sources/description.h"
 #include "sources/embedded.h"
+#include "sources/gemm/plan/epilogue_constants.h"
 #include "sources/gemm/plan/tiling.h"
 
 namespace quern::ops::gemm {
@@ -31,47 +31,7 @@ constexpr FamilyFacts kFamilies[] = {
 constexpr Names<Scales, 2> kScaleNames = {{{"vectors", Scales::vectors}, {"blocks", Scales::blocks}}};
 constexpr Names<Grouping, 2> kGroupings = {{{"contiguous", Grouping::contiguous}, {"masked", Grouping::masked}}};
 constexpr Names<bool, 2> kOrdersOfA = {{{"mk", false}, {"km", true}}}, kOrdersOfB = {{{"nk", false}, {"kn", true}}};
-constexpr Names<Dtype, 5> kStored = {
-    {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"f32", Dtype::f32}, {"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}}};
 constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
-
-// The formula of the epilogue: its interned number in a Spec, its text in a manifest line. Without one results are
-// stored as they are, or gated.
-struct Epilogue {
-  static constexpr int kBits = 32;
-  const char* name = "epilogue";
-  const char* macro = nullptr;
-
-  constexpr bool is_in(const Shape&) const { return true; }
-  static std::uint32_t bits_of(const Shape& shape) { return shape.epilogue->number; }
-  static void set(Shape& shape, std::uint32_t bits) { shape.epilogue = &expression::interned(bits); }
-  std::string text(const Shape& shape) const { return shape.epilogue->text; }
-  void read(ConstantReader& reader, Shape& shape) const {
-    shape.epilogue = &expression::intern(reader.text(name, shape.gate ? "silu(gate)*up" : "acc"));
-  }
-};
-
-// The dtype of one of the epilogue's operands, where it has this one.
-template <std::size_t number>
-struct Operand {
-  static constexpr int kBits = 8;
-  static constexpr const char* kNames[] = {"operand0", "operand1", "operand2", "operand3",
-                                           "operand4", "operand5", "operand6", "operand7"};
-  static_assert(std::size(kNames) == expression::kOperands);
-  const char* name = kNames[number];
-  const char* macro = nullptr;
-
-  static bool is_in(const Shape& shape) { return shape.epilogue->operands[number] != expression::OperandKind::unused; }
-  static std::uint32_t bits_of(const Shape& shape) { return static_cast<std::uint32_t>(shape.operands[number]); }
-  static void set(Shape& shape, std::uint32_t bits) { shape.operands[number] = static_cast<Dtype>(bits); }
-  std::string text(const Shape& shape) const { return name_of(shape.operands[number]); }
-  void read(ConstantReader& reader, Shape& shape) const {
-    std::array<const char*, kStored.size()> allowed;
-    for (std::size_t i = 0; i < allowed.size(); ++i) allowed[i] = kStored[i].name;
-    constexpr std::size_t kF32 = 2;
-    shape.operands[number] = kStored[reader.one_of(name, std::span<const char* const>(allowed), kF32)].value;
-  }
-};
 
 // The three ops have the same constants; each op leaves out those in which it has no choice.
 constexpr auto kVariant = choice<&Shape::variant>("variant", nullptr, kVariantNames);
@@ -81,11 +41,12 @@ constexpr auto kScales = choice<&Shape::scales>("scales", nullptr, kScaleNames);
 
 template <class... Own>
 constexpr auto describe_product(Tag op, const char* name, const Own&... own) {
-  return describe<Shape>(
-      op, name, kVariant, own..., choice<&Shape::out>("out", nullptr, kStored).optional(),
-      flag<&Shape::gate>("gate", nullptr).optional(), flag<&Shape::out_scale>("out_scale", nullptr).optional(),
-      choice<&Shape::copy_bytes>("alignment", nullptr, kAlignments).optional(), Epilogue{}, Operand<0>{}, Operand<1>{},
-      Operand<2>{}, Operand<3>{}, Operand<4>{}, Operand<5>{}, Operand<6>{}, Operand<7>{});
+  return describe<Shape>(op, name, kVariant, own..., choice<&Shape::out>("out", nullptr, kStored).optional(),
+                         flag<&Shape::gate>("gate", nullptr).optional(),
+                         flag<&Shape::out_scale>("out_scale", nullptr).optional(),
+                         choice<&Shape::copy_bytes>("alignment", nullptr, kAlignments).optional(), EpilogueConstant{},
+                         OperandConstant<0>{}, OperandConstant<1>{}, OperandConstant<2>{}, OperandConstant<3>{},
+                         OperandConstant<4>{}, OperandConstant<5>{}, OperandConstant<6>{}, OperandConstant<7>{});
 }
 constexpr auto kGemm = describe_product(tag_gemm, "gemm", choice<&Shape::a>("dtype", nullptr, kFloatDtypes),
                                         choice<&Shape::transposed_a>("order_a", nullptr, kOrdersOfA).optional(),
@@ -143,6 +104,37 @@ Constants product_constants(const Shape& shape, Tag op, const ProductExtents& ex
   return product;
 }
 
+void check_epilogue(const Shape& shape, const std::string& op) {
+  if (shape.out_scale && bytes_of(shape.out) != 1)
+    throw Error(QUERN_INVALID, op + ": out_scale is 1; allowed where out is e4m3 or e5m2 only");
+  const std::uint32_t offered = shape.gate ? expression::leaf_gate | expression::leaf_up : expression::leaf_acc;
+  if ((shape.epilogue->leaves & ~offered) != 0) {
+    throw Error(QUERN_INVALID,
+                op + ": epilogue is \"" + shape.epilogue->text +
+                    "\"; allowed are a number as its value, rowN, colN, tensorN, scalarN and the results " +
+                    (shape.gate ? "gate and up" : "acc"));
+  }
+}
+
+void define_epilogue(const Shape& shape, jit::Unit* unit) {
+  const auto define = [&](const char* name, int value) { unit->constants.push_back({name, std::to_string(value)}); };
+  define("GATE", shape.gate);
+  define("OUT_SCALE", shape.out_scale);
+  define("PLAIN_FORMULA", shape.epilogue->code == "acc");
+  define("USES_OPERANDS",
+         std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
+                     [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; }));
+  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
+    const expression::OperandKind kind = shape.epilogue->operands[i];
+    if (kind == expression::OperandKind::unused) continue;
+    const std::string dtype = name_of(shape.operands[i]);
+    unit->constants.push_back(
+        {"OPERAND_" + std::to_string(i),
+         (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
+  }
+  unit->constants.push_back({"EPILOGUE", shape.epilogue->code});
+}
+
 Shape from_constants(const Constants& constants, Tag op) {
   Shape missing;
   if (op != tag_gemm) missing.a = missing.b = Dtype::e4m3;
@@ -150,15 +142,7 @@ Shape from_constants(const Constants& constants, Tag op) {
   if (op == tag_gemm) shape.b = shape.a;
   if (shape.variant == Variant::plain && shape.a != Dtype::f32)
     throw Error(QUERN_INVALID, std::string(op_name(op)) + ": variant is \"plain\"; allowed for dtype f32 only");
-  if (shape.out_scale && bytes_of(shape.out) != 1)
-    throw Error(QUERN_INVALID, std::string(op_name(op)) + ": out_scale is 1; allowed where out is e4m3 or e5m2 only");
-  const std::uint32_t offered = shape.gate ? expression::leaf_gate | expression::leaf_up : expression::leaf_acc;
-  if ((shape.epilogue->leaves & ~offered) != 0) {
-    throw Error(QUERN_INVALID,
-                std::string(op_name(op)) + ": epilogue is \"" + shape.epilogue->text +
-                    "\"; allowed are a number as its value, rowN, colN, tensorN, scalarN and the results " +
-                    (shape.gate ? "gate and up" : "acc"));
-  }
+  check_epilogue(shape, op_name(op));
   return shape;
 }
 
@@ -207,20 +191,7 @@ jit::Unit to_unit(const Shape& shape, Tag op, jit::Target target) {
   define("GROUPING", static_cast<int>(shape.grouping));
   define("SCALED", shape.scales == Scales::vectors);
   define("BLOCK_SCALE", shape.scales == Scales::blocks);
-  define("GATE", shape.gate);
-  define("OUT_SCALE", shape.out_scale);
-  define("PLAIN_FORMULA", shape.epilogue->code == "acc");
-  define("USES_OPERANDS",
-         std::any_of(shape.epilogue->operands.begin(), shape.epilogue->operands.end(),
-                     [](expression::OperandKind kind) { return kind != expression::OperandKind::unused; }));
-  for (std::size_t i = 0; i < shape.operands.size(); ++i) {
-    const expression::OperandKind kind = shape.epilogue->operands[i];
-    if (kind == expression::OperandKind::unused) continue;
-    const std::string dtype = name_of(shape.operands[i]);
-    unit.constants.push_back({"OPERAND_" + std::to_string(i),
-                              (kind == expression::OperandKind::row ? "RowOperand<" : "TensorOperand<") + dtype + ">"});
-  }
-  unit.constants.push_back({"EPILOGUE", shape.epilogue->code});
+  define_epilogue(shape, &unit);
   unit.source = embedded(std::string("gemm/kernels/") + kernel.file + ".cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;

@@ -15,7 +15,9 @@ QUERN_DEVICE bool arrived_last(u32* counter, i32 blocks) {
     sync_block();
     return true;
   }
-  return arrived_last(counter, static_cast<u32>(blocks), thread_index() == 0, last, [] { sync_block(); });
+  return arrived_last(
+      thread_index() == 0, &last[0], [] { sync_block(); }, [=] { return counter; },
+      [=] { return static_cast<u32>(blocks); });
 }
 
 // The lowest token with the largest logit.

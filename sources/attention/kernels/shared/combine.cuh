@@ -45,8 +45,9 @@ QUERN_DEVICE RowPlace place_of(const AttentionParams& p, const Sequence& s, i32 
 // True in all threads of the last team that arrives for this piece's item; the counter is then zero again.
 template <class Team>
 QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32* scratch) {
-  return arrived_last(p.counters + piece.counter, static_cast<u32>(piece.count), Team::index() == 0, scratch,
-                      [] { Team::sync(); });
+  return arrived_last(
+      Team::index() == 0, scratch, [] { Team::sync(); }, [&] { return p.counters + piece.counter; },
+      [&] { return static_cast<u32>(piece.count); });
 }
 
 // Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide

@@ -48,8 +48,9 @@ struct Contributors {
   // Counts this block's partial sums as written. Returns true in the last contributor to arrive. Called by all threads;
   // `flag` is in shared memory.
   QUERN_DEVICE bool all_arrived(const GemmParams& p, i32 tile, i32* flag) const {
-    return arrived_last(p.arrived + tile, static_cast<u32>(last - first + 1), thread_index() == 0, flag,
-                        [] { sync_block(); });
+    return arrived_last(
+        thread_index() == 0, flag, [] { sync_block(); }, [&] { return p.arrived + tile; },
+        [&] { return static_cast<u32>(last - first + 1); });
   }
 };
 

@@ -1,0 +1,35 @@
+// Products of runs on NVIDIA's GPUs: mma.sync, of which a lane's four registers of k and of k + 8 (of bytes: + 16) are
+// filled from one run.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+namespace q {
+
+template <class T>
+QUERN_DEVICE void mma(Accumulator& c, const Runs<T>& a, const Runs<T>& b) {
+  QUERN_UNROLL for (int s = 0; s < 2; ++s) {
+    mma(c, OperandA<T>{{a.x[0][2 * s], a.x[1][2 * s], a.x[0][2 * s + 1], a.x[1][2 * s + 1]}},
+        OperandB<T>{{b.x[0][2 * s], b.x[0][2 * s + 1], b.x[1][2 * s], b.x[1][2 * s + 1]}});
+  }
+}
+QUERN_DEVICE void mma(IntegerAccumulator& c, const Runs<i8>& a, const Runs<i8>& b) {
+  QUERN_UNROLL for (int half = 0; half < 2; ++half) {
+    i32* const x = c.x + 4 * half;
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(x[0]), "+r"(x[1]), "+r"(x[2]), "+r"(x[3])
+        : "r"(a.x[0][0]), "r"(a.x[1][0]), "r"(a.x[0][1]), "r"(a.x[1][1]), "r"(b.x[half][0]), "r"(b.x[half][1]));
+  }
+}
+
+template <class T>
+QUERN_DEVICE u32 fma_pairs(u32 a, u32 b, u32 c) {
+  u32 r;
+  if constexpr (kIsBf16<T>) {
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  } else {
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(c));
+  }
+  return r;
+}
+
+}  // namespace q

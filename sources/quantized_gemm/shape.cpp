@@ -1,0 +1,249 @@
+// The constants of the kernels of quantized_gemm, their tiles, and what a model needs.
+// SPDX-License-Identifier: Apache-2.0
+#include "sources/quantized_gemm/shape.h"
+
+#include <algorithm>
+#include <string>
+
+#include "jit/error.h"
+#include "sources/common_headers.h"
+#include "sources/description.h"
+#include "sources/embedded.h"
+#include "sources/gemm/plan/epilogue_constants.h"
+#include "sources/ops.h"
+
+namespace quern::ops::quantized_gemm {
+namespace {
+
+constexpr Names<Variant, kVariants> kRows = {{{"rows16", Variant::rows16},
+                                              {"rows32", Variant::rows32},
+                                              {"rows64", Variant::rows64},
+                                              {"rows128", Variant::rows128}}};
+constexpr Names<Code, 6> kCodesOfA = {{{"f16", Code::f16},
+                                       {"bf16", Code::bf16},
+                                       {"int8", Code::int8},
+                                       {"e4m3", Code::e4m3},
+                                       {"int4", Code::int4},
+                                       {"e2m1", Code::e2m1}}};
+constexpr Names<Code, 6> kCodesOfB = {{{"int8", Code::int8},
+                                       {"uint8", Code::uint8},
+                                       {"e4m3", Code::e4m3},
+                                       {"int4", Code::int4},
+                                       {"uint4", Code::uint4},
+                                       {"e2m1", Code::e2m1}}};
+constexpr Names<Scale, 6> kScales = {{{"none", Scale::none},
+                                      {"f32", Scale::f32},
+                                      {"f16", Scale::f16},
+                                      {"bf16", Scale::bf16},
+                                      {"e4m3", Scale::e4m3},
+                                      {"ue8m0", Scale::ue8m0}}};
+constexpr Names<int, 5> kGroups = {{{"0", 0}, {"16", 16}, {"32", 32}, {"64", 64}, {"128", 128}}};
+constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
+
+bool takes_scales_of_a(const Shape& shape) { return bits_of(shape.code_a) < 16; }
+bool takes_zeros(const Shape& shape) { return is_unsigned(shape.code_b); }
+bool in_groups(const Shape& shape) { return shape.group != 0; }
+
+constexpr auto kConstants = describe<Shape>(
+    tag_quantized_gemm, "quantized_gemm", choice<&Shape::rows>("variant", nullptr, kRows),
+    choice<&Shape::code_a>("a", nullptr, kCodesOfA).optional(), choice<&Shape::code_b>("b", nullptr, kCodesOfB),
+    choice<&Shape::scale_a>("scale_a", nullptr, kScales).optional().when(&takes_scales_of_a),
+    choice<&Shape::scale_b>("scale_b", nullptr, kScales).optional(),
+    choice<&Shape::group>("group", nullptr, kGroups).optional(),
+    flag<&Shape::groups_a>("groups_a", nullptr).optional().when(&in_groups),
+    flag<&Shape::groups_b>("groups_b", nullptr).optional().when(&in_groups),
+    flag<&Shape::zeros>("zeros", nullptr).optional().when(&takes_zeros),
+    choice<&Shape::out>("out", nullptr, gemm::kStored).optional(), flag<&Shape::gate>("gate", nullptr).optional(),
+    flag<&Shape::out_scale>("out_scale", nullptr).optional(),
+    choice<&Shape::copy_bytes>("alignment", nullptr, kAlignments).optional(), gemm::EpilogueConstant{},
+    gemm::OperandConstant<0>{}, gemm::OperandConstant<1>{}, gemm::OperandConstant<2>{}, gemm::OperandConstant<3>{},
+    gemm::OperandConstant<4>{}, gemm::OperandConstant<5>{}, gemm::OperandConstant<6>{}, gemm::OperandConstant<7>{});
+
+// The names of the kernel's types.
+const char* type_of(Code code) {
+  switch (code) {
+    case Code::f16:
+      return "f16";
+    case Code::bf16:
+      return "bf16";
+    case Code::int8:
+      return "i8";
+    case Code::uint8:
+      return "u8";
+    case Code::e4m3:
+      return "e4m3";
+    case Code::int4:
+      return "Int4";
+    case Code::uint4:
+      return "Uint4";
+    default:
+      return "E2m1";
+  }
+}
+const char* type_of(Scale scale) {
+  switch (scale) {
+    case Scale::f16:
+      return "f16";
+    case Scale::bf16:
+      return "bf16";
+    case Scale::e4m3:
+      return "e4m3";
+    case Scale::ue8m0:
+      return "Ue8m0";
+    default:
+      return "f32";
+  }
+}
+
+int round_up(int a, int b) { return (a + b - 1) / b * b; }
+
+// What sources/quantized_gemm/staged.cuh lays out.
+int stage_bytes(const Shape& shape, int tile_m, int tile_n, int block_k) {
+  const auto line = [&](Code code) { return block_k * bits_of(code) / 8 + 4 * bits_of(code); };
+  const int groups = shape.group == 0 || shape.group >= block_k ? 1 : block_k / shape.group;
+  const int scales = (shape.groups_a ? tile_m : 0) + (shape.groups_b ? tile_n : 0) + (shape.zeros ? tile_n : 0);
+  return round_up(tile_m * line(shape.code_a) + tile_n * line(shape.code_b) + 4 * groups * scales, 128);
+}
+
+// Rows and columns of sums, and how warps and multiprocessors divide them.
+struct Form {
+  int tile_m, tile_n, warps_m, warps_n, blocks_per_sm, most_stages;
+};
+Form form_of(const Shape& shape, Variant rows, int columns) {
+  // The 128 columns of a scale of results lie in one tile.
+  const bool wide = shape.gate && shape.out_scale;
+  const int n = wide ? 256 : columns, warps_n = wide ? 8 : 4;
+  switch (rows) {
+    case Variant::rows16:  // bound by reading b: many bytes in flight
+      return {16, n, 1, warps_n, wide ? 1 : 3, 8};
+    case Variant::rows32:
+      return {32, n, 1, warps_n, wide ? 1 : 3, 6};
+    case Variant::rows64:
+      return {64, n, wide ? 1 : 2, warps_n, 1, 5};
+    default:
+      return {wide ? 64 : 128, n, wide ? 1 : 2, warps_n, 1, 4};
+  }
+}
+
+std::optional<Tiling> tile_by(const Shape& shape, Variant rows, int columns, int block_k,
+                              const jit::TargetInfo& target) {
+  constexpr int kFewestStages = 3;          // scales are stored a k block ahead of their use
+  constexpr std::uint32_t kReserve = 1024;  // bytes that the hardware and static arrays take
+  const Form form = form_of(shape, rows, columns);
+  Tiling t{};
+  t.tile_m = form.tile_m, t.tile_n = form.tile_n, t.block_k = block_k;
+  t.warps_m = form.warps_m, t.warps_n = form.warps_n;
+  t.threads = form.warps_m * form.warps_n * static_cast<int>(target.warp_size);
+  t.stage_bytes = stage_bytes(shape, t.tile_m, t.tile_n, block_k);
+  const auto stage = static_cast<std::uint32_t>(t.stage_bytes);
+  const auto staged = static_cast<std::uint32_t>(16 * form.warps_m * (t.tile_n + 4) * 4);
+  for (t.blocks_per_sm = form.blocks_per_sm; t.blocks_per_sm >= 1; --t.blocks_per_sm) {
+    const auto blocks = static_cast<std::uint32_t>(t.blocks_per_sm);
+    const std::uint32_t room = std::min(target.shared_per_block, target.shared_per_sm / blocks);
+    const std::uint32_t fixed = staged + kReserve;
+    const int stages = room <= fixed ? 0 : static_cast<int>((room - fixed) / stage);
+    if (stages < kFewestStages + (blocks > 1 ? 1 : 0)) continue;
+    t.stages = std::min(stages, form.most_stages);
+    t.shared_bytes = static_cast<std::uint32_t>(t.stages) * stage + staged;
+    return t;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
+  // All variants have the same k blocks, within which groups are summed, so that a row has the same bits in each.
+  // Groups of integers are never divided.
+  int block_k = bits_of(shape.code_a) == 16 && bits_of(shape.code_b) == 8 ? 64 : 128;
+  const bool whole = shape.integers() && shape.group == 128;
+  if (!whole && !tile_by(shape, Variant::rows128, 128, block_k, target)) block_k = 64;
+  // Fewer columns where there is little shared memory.
+  for (const int columns : {128, 64}) {
+    if (columns < 128 && shape.out_scale) break;
+    if (const std::optional<Tiling> t = tile_by(shape, shape.rows, columns, block_k, target)) return t;
+  }
+  return {};
+}
+
+Variant choose(const Shape& shape, std::int64_t rows, const jit::TargetInfo& target) {
+  int wanted = rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3;
+  for (; wanted >= 0; --wanted) {
+    Shape with = shape;
+    with.rows = static_cast<Variant>(wanted);
+    if (tile(with, target)) return with.rows;
+  }
+  throw Error(QUERN_UNSUPPORTED,
+              "a product of these numbers does not fit the shared memory of " + target.target.name());
+}
+
+jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
+Shape to_shape(const jit::Spec& spec) { return kConstants.to_shape(spec); }
+
+namespace {
+
+jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  const Shape shape = kConstants.read(given);
+  const auto refuse = [](const std::string& text) { throw Error(QUERN_INVALID, "quantized_gemm: " + text); };
+  if (shape.groups_a && shape.scale_a == Scale::none) refuse("groups_a is 1; allowed with scale_a");
+  if (shape.groups_b && shape.scale_b == Scale::none) refuse("groups_b is 1; allowed with scale_b");
+  if (shape.group != 0 && !shape.groups_a && !shape.groups_b)
+    refuse("group is " + std::to_string(shape.group) + "; allowed with groups_a or groups_b");
+  gemm::check_epilogue(shape, "quantized_gemm");
+  return to_spec(shape, target.target);
+}
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(to_shape(spec)); }
+
+jit::Unit unit(const jit::Spec& spec) {
+  const Shape shape = to_shape(spec);
+  const jit::Target target = jit::Target::from_tag(spec.target);
+  const std::optional<Tiling> tiling = tile(shape, jit::limits_of(target));
+  if (!tiling) throw Error(QUERN_UNSUPPORTED, "quantized_gemm does not fit the shared memory of " + target.name());
+  const Tiling& t = *tiling;
+  jit::Unit unit;
+  unit.op = "quantized_gemm";
+  unit.target = target;
+  unit.entry = "quern_quantized_gemm";
+  unit.constants = {{"ELEMENT_A", "u8"},
+                    {"ELEMENT_B", "u8"},
+                    {"OUT", name_of(shape.out)},
+                    {"CODE_A", type_of(shape.code_a)},
+                    {"CODE_B", type_of(shape.code_b)},
+                    {"SCALE_A", type_of(shape.scale_a)},
+                    {"SCALE_B", type_of(shape.scale_b)}};
+  const auto define = [&](const char* name, int value) { unit.constants.push_back({name, std::to_string(value)}); };
+  define("GROUP", shape.group);
+  define("GROUPS_A", shape.groups_a);
+  define("GROUPS_B", shape.groups_b);
+  define("ZEROS", shape.zeros);
+  define("TILE_M", t.tile_m);
+  define("TILE_N", t.tile_n);
+  define("BLOCK_K", t.block_k);
+  define("STAGES", t.stages);
+  define("QUANTIZED_STAGE", t.stage_bytes);
+  define("WARPS_M", t.warps_m);
+  define("WARPS_N", t.warps_n);
+  define("THREADS", t.threads);
+  define("BLOCKS_PER_SM", t.blocks_per_sm);
+  define("COPY_BYTES", shape.copy_bytes);
+  // What the layers that this kernel shares with other products ask for.
+  define("STREAM_K", 1);
+  for (const char* name :
+       {"CONTINUOUS", "OVERLAPPED_EPILOGUE", "TRANSPOSED_A", "TRANSPOSED_B", "GROUPING", "SCALED", "BLOCK_SCALE"}) {
+    define(name, 0);
+  }
+  gemm::define_epilogue(shape, &unit);
+  unit.source = embedded("quantized_gemm/product.cuh");
+  unit.headers = device_headers(target);
+  unit.max_shared_bytes = t.shared_bytes;
+  return unit;
+}
+
+// What quern knows of models has no weights of 8 or 4 bits but those of fp8_gemm.
+void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {}
+
+}  // namespace
+
+const Op op{"quantized_gemm", unit, parse, list, constants};
+
+}  // namespace quern::ops::quantized_gemm

@@ -1,0 +1,73 @@
+// What a kernel of quantized_gemm is specialised on, and a call as it has been read.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "capi/quern.h"
+#include "jit/target.h"
+#include "sources/gemm/problem.h"
+#include "sources/quantized_gemm/params.cuh"
+
+namespace quern::ops::quantized_gemm {
+
+enum class Code : std::uint8_t { f16, bf16, int8, uint8, e4m3, int4, uint4, e2m1 };
+enum class Scale : std::uint8_t { none, f32, f16, bf16, e4m3, ue8m0 };
+
+// By the rows of a tile.
+enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128 };
+inline constexpr int kVariants = 4;
+
+constexpr int bits_of(Code code) {
+  if (code == Code::f16 || code == Code::bf16) return 16;
+  return code == Code::int4 || code == Code::uint4 || code == Code::e2m1 ? 4 : 8;
+}
+constexpr bool is_unsigned(Code code) { return code == Code::uint8 || code == Code::uint4; }
+
+// Of gemm's shape what results and the epilogue are, the gate and the alignment hold here, too.
+struct Shape : gemm::Shape {
+  Variant rows = Variant::rows16;
+  Code code_a = Code::bf16, code_b = Code::int4;
+  Scale scale_a = Scale::none, scale_b = Scale::none;
+  int group = 0;                            // of k that share a scale; 0: all of k
+  bool groups_a = false, groups_b = false;  // which scales are in groups
+  bool zeros = false;                       // there is a tensor of zero points
+
+  // Integers are multiplied as such; groups of 16 are scaled before they are multiplied, which leaves no integers.
+  bool integers() const {
+    const auto is_integer = [](Code code) { return code == Code::int8 || code == Code::int4 || code == Code::uint4; };
+    return is_integer(code_a) && is_integer(code_b) && group != 16;
+  }
+};
+
+struct Tiling {
+  int tile_m, tile_n;  // tile_n counts rows of b: with a gate, twice out's columns
+  int block_k, stages, stage_bytes;
+  int warps_m, warps_n, threads;
+  int blocks_per_sm;
+  std::uint32_t shared_bytes;
+
+  std::uint64_t sums_bytes() const {
+    return std::uint64_t{4} * static_cast<unsigned>(tile_m) * static_cast<unsigned>(tile_n);
+  }
+};
+
+// No tiling where the target has no room for it.
+std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
+// The variant for so many rows: the lowest tile that holds them, as far as there is room for it. Throws
+// Error(QUERN_UNSUPPORTED) where there is for none.
+Variant choose(const Shape& shape, std::int64_t rows, const jit::TargetInfo& target);
+
+jit::Spec to_spec(const Shape& shape, jit::Target target);
+Shape to_shape(const jit::Spec& spec);
+
+struct Problem {
+  gemm::Problem product;  // what reads the epilogue writes, and the call
+  Shape shape;            // its variant is the one for the call's rows
+  q::QuantizedParams params;
+};
+// Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed.
+Problem read_problem(const Runtime& runtime, const quern_quantized_gemm_args& args, bool may_lack_data);
+
+}  // namespace quern::ops::quantized_gemm
