@@ -1115,6 +1115,62 @@ typedef struct quern_gemm_args {
   const quern_epilogue *epilogue;
 } quern_gemm_args;
 
+/* ---- Products of quantized numbers ------------------------------------------------------------------------------ */
+enum quern_quantized_format {     /* what a and b hold */
+  QUERN_QUANTIZED_AS_TENSOR = 0,  /* numbers of the tensor's dtype; uint8: 0 to 255 less a zero point, 128 where none is
+                                     given */
+  QUERN_QUANTIZED_E4M3 = 1,       /* 8 bits, where the tensor is uint8 */
+  QUERN_QUANTIZED_INT4 = 2,       /* this and all below: uint8, two in a byte along K, the first in the low four bits;
+                                     -8 to 7, two's complement */
+  QUERN_QUANTIZED_UINT4 = 3,      /* 0 to 15 less a zero point, 8 where none is given */
+  QUERN_QUANTIZED_E2M1 = 4        /* a sign and 0, 0.5, 1, 1.5, 2, 3, 4 or 6 (FP4) */
+};
+enum quern_quantized_scale {            /* what scales of uint8 stand for */
+  QUERN_QUANTIZED_SCALE_AS_TENSOR = 0,  /* the tensor's dtype, which is not uint8 */
+  QUERN_QUANTIZED_SCALE_E4M3 = 1,
+  QUERN_QUANTIZED_SCALE_UE8M0 = 2       /* 2^(byte - 127): OCP's e8m0 */
+};
+
+/* out = epilogue(A B^T) of numbers that are stored in 8 or 4 bits with scales, in the plain layout that they are stored
+ * in, or of such weights and activations of 16 bits (W8A16, W4A16, W8A8, W4A8, W4A4, NVFP4, MXFP4):
+ *
+ *   acc[m,n] = tensor_scale_a tensor_scale_b
+ *              sum over k of scale_a[m, k/group] a[m,k] scale_b[n, k/group] (b[n,k] - zero_b[n, k/group])
+ *
+ * Products are exact. They are summed within a group as int32, exactly, where a and b are both integers and b is not
+ * uint8, else as f32; sums of groups are multiplied by their scales and added up in f32, so that no weight is rounded.
+ * In groups of 16 a number times its scale is rounded to what tensor cores multiply: a's dtype, or f16 where a has 8 or
+ * 4 bits. That is exact for numbers of 4 bits with scales of e4m3, as NVFP4 has them.
+ *
+ * A group is 16, 32, 64 or 128 of k, and K whole groups, or it is the whole of K; what groups there are is told by the
+ * scales' shape. Of a and b either may be in groups, or both, then of the same size. Rows are whole copies of
+ * `alignment` bytes, 16 or 4: K a multiple of 32 for 4 bits, 16 for 8, 8 for 16 bits; with `alignment` 4 a fourth of
+ * that. */
+typedef struct quern_quantized_gemm_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags | enum quern_gemm_flags: CONSTANT_B */
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *a;              /* [M, K] f16, bf16, int8 or e4m3; INT4 and E2M1: uint8 [M, K/2]; last stride 1 */
+  const DLTensor *b;              /* [N, K] int8, uint8 or e4m3; INT4, UINT4, E2M1: uint8 [N, K/2]; last stride 1 */
+  const DLTensor *scale_a;        /* optional, not where a is f16 or bf16: [1], [M] or [M, K/group], any strides; f32,
+                                     f16, bf16, e4m3, e8m0 or uint8 */
+  const DLTensor *scale_b;        /* optional: [1], [N] or [N, K/group], likewise */
+  const DLTensor *zero_b;         /* optional, of uint8 and UINT4: uint8 [N] or [N, K/group], the group scale_b's, any
+                                     strides; of UINT4 at most 16 */
+  const DLTensor *tensor_scale_a; /* optional [1] f32, beside scale_a */
+  const DLTensor *tensor_scale_b; /* optional [1] f32, beside scale_b */
+  const DLTensor *out;            /* [M, N], gated [M, N/2]: bf16, f16, f32, e4m3, e5m2 (saturating), last stride 1 */
+  const quern_epilogue *epilogue; /* NULL: out = acc */
+  int32_t a_format;               /* enum quern_quantized_format */
+  int32_t b_format;               /* enum quern_quantized_format */
+  int32_t scale_a_type;           /* enum quern_quantized_scale */
+  int32_t scale_b_type;           /* enum quern_quantized_scale */
+} quern_quantized_gemm_args;
+
 /* ---- Quantisation
  * ------------------------------------------------------------------------------------------------- */
 enum quern_quantize_front { /* what stands in front of the quantiser: y, from x */
@@ -1139,8 +1195,9 @@ enum quern_quantize_flags {
 };
 
 /* out = saturate(y / scale), scale = the largest magnitude of y over what shares it / the dtype's largest number (448,
- * 57344); where all of y is 0 the scale is 1. NaN stays NaN, infinities become the largest number; neither counts in
- * the scale. */
+ * 57344 or 127); where all of y is 0 the scale is 1. NaN stays NaN, infinities become the largest number; neither
+ * counts in the scale. int8 is symmetric: y / scale is rounded to the nearest integer, ties to even, -128 is never
+ * written and NaN becomes 0. */
 typedef struct quern_quantize_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_quantize_flags */
@@ -1150,7 +1207,7 @@ typedef struct quern_quantize_args {
   int32_t alignment;
   int32_t max_sms;
   const DLTensor *x;            /* [rows, n], in front of a product [rows, 2n]; f16, bf16, f32; last stride 1 */
-  const DLTensor *out;          /* [rows, n] e4m3, e5m2 or uint8; last stride 1. NULL with QUERN_SCALE_NONE */
+  const DLTensor *out;          /* [rows, n] e4m3, e5m2, int8 or uint8; last stride 1. NULL with QUERN_SCALE_NONE */
   const DLTensor *scale;        /* f32, see enum quern_scale_kind; any strides. A GEMM reads [rows, groups] fastest
                                    where rows are contiguous, with a leading dimension of round_up(rows, 4) */
   const DLTensor *residual;     /* norms, optional [rows, n], x's dtype */
@@ -1173,7 +1230,7 @@ typedef struct quern_dequantize_args {
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
-  const DLTensor *x;     /* [rows, n] e4m3, e5m2 or uint8; last stride 1 */
+  const DLTensor *x;     /* [rows, n] e4m3, e5m2, int8 or uint8; last stride 1 */
   const DLTensor *scale; /* f32: [1], [rows], [rows, ceil(n/128)] or [ceil(rows/128), ceil(n/128)] by scale_kind */
   const DLTensor *out;   /* [rows, n] f16, bf16, f32; last stride 1 */
   int32_t scale_kind;    /* enum quern_scale_kind; STATIC and TENSOR are the same here */
@@ -1926,7 +1983,7 @@ typedef struct quern_sort_args {
   int64_t max_segment;        /* with offsets: no segment is longer; 0: n */
 } quern_sort_args;
 
-/* ---- Convolutions along a sequence --------------------------------------------------------------------------- */
+/* ---- Convolutions -------------------------------------------------------------------------------------------- */
 enum quern_conv1d_flags {
   QUERN_CONV1D_SILU = 1u << 16 /* out = y / (1 + exp(-y)) */
 };
@@ -1978,6 +2035,44 @@ typedef struct quern_conv1d_args {
   int32_t pad_end;           /* zeros behind its last */
   int32_t reserved;          /* 0 */
 } quern_conv1d_args;
+
+/* The convolution of images (a cross-correlation, as in neural networks), with zeros for what lies outside x;
+ * G = groups, C = in_channels / G:
+ *
+ *   out[b][o][r][s] = activation(bias[o] + sum over c < C, i < kernel height, j < kernel width of
+ *     weight[o][c][i][j] x[b][o / (out_channels / G) C + c][r stride_h + i dilation_h - pad_top]
+ *                                                          [s stride_w + j dilation_w - pad_left])
+ *
+ *   out_height = (height + pad_top + pad_bottom - dilation_h (kernel height - 1) - 1) / stride_h + 1
+ *   out_width  = (width + pad_left + pad_right - dilation_w (kernel width - 1) - 1) / stride_w + 1
+ *
+ * Tensors have any strides: what is laid out with channels last, [batch, height, width, channels], is given as a view,
+ * and is what is read and written fastest. f16 and bf16 are multiplied on tensor cores; sums are f32's, in an order
+ * that the shapes give, rounded once. */
+typedef struct quern_conv2d_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags */
+  void *stream;
+  void *workspace; /* that what is laid out anew needs; none where all lies well */
+  uint64_t workspace_size;
+  int32_t alignment; /* of data; rows may lie at any distance */
+  int32_t max_sms;
+  const DLTensor *x;      /* [batch, in_channels, height, width] f16, bf16 or f32 */
+  const DLTensor *weight; /* [out_channels, C, kernel height, kernel width], x's dtype; fastest as a view of
+                             [out_channels, kernel height, kernel width, C] */
+  const DLTensor *bias;   /* optional [out_channels], x's dtype; last stride 1 */
+  const DLTensor *out;    /* [batch, out_channels, out_height, out_width], x's dtype; no part of x */
+  int32_t stride_h;       /* rows from window to window; 0: 1 */
+  int32_t stride_w;       /* columns; 0: 1 */
+  int32_t dilation_h;     /* rows from tap to tap; 0: 1 */
+  int32_t dilation_w;     /* columns; 0: 1 */
+  int32_t groups;         /* 0: 1; divides in_channels and out_channels */
+  int32_t pad_top;        /* rows of zeros above x: 0 and more */
+  int32_t pad_bottom;     /* below */
+  int32_t pad_left;       /* columns of zeros before x: 0 and more */
+  int32_t pad_right;      /* behind */
+  int32_t activation;     /* enum quern_activation */
+} quern_conv2d_args;
 
 /* ---- Boxes --------------------------------------------------------------------------------------------------- */
 enum quern_nms_flags {
@@ -2210,6 +2305,18 @@ int32_t quern_nms_workspace(quern_context *context, const quern_nms_args *args,
 int32_t quern_nms_prepare(quern_context *context, const quern_nms_args *args,
     quern_error *error);
 int32_t quern_nms(quern_context *context, const quern_nms_args *args, quern_error *error);
+
+int32_t quern_conv2d_workspace(quern_context *context, const quern_conv2d_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_conv2d_prepare(quern_context *context, const quern_conv2d_args *args,
+    quern_error *error);
+int32_t quern_conv2d(quern_context *context, const quern_conv2d_args *args, quern_error *error);
+
+int32_t quern_quantized_gemm_workspace(quern_context *context, const quern_quantized_gemm_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_quantized_gemm_prepare(quern_context *context, const quern_quantized_gemm_args *args,
+    quern_error *error);
+int32_t quern_quantized_gemm(quern_context *context, const quern_quantized_gemm_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------

@@ -795,6 +795,55 @@ struct Nms {
   QUERN_CALLS(nms);
 };
 
+struct Conv2d {
+  std::uint32_t size = sizeof(quern_conv2d_args);
+  std::uint32_t flags = 0;
+  void* stream = nullptr;
+  void* workspace = nullptr;
+  std::uint64_t workspace_size = 0;
+  std::int32_t alignment = 0;
+  std::int32_t max_sms = 0;
+  const DLTensor* x = nullptr;
+  const DLTensor* weight = nullptr;
+  const DLTensor* bias = nullptr;
+  const DLTensor* out = nullptr;
+  std::int32_t stride_h = 0;
+  std::int32_t stride_w = 0;
+  std::int32_t dilation_h = 0;
+  std::int32_t dilation_w = 0;
+  std::int32_t groups = 0;
+  std::int32_t pad_top = 0;
+  std::int32_t pad_bottom = 0;
+  std::int32_t pad_left = 0;
+  std::int32_t pad_right = 0;
+  std::int32_t activation = 0;
+  QUERN_CALLS(conv2d);
+};
+
+struct QuantizedGemm {
+  std::uint32_t size = sizeof(quern_quantized_gemm_args);
+  std::uint32_t flags = 0;
+  void* stream = nullptr;
+  void* workspace = nullptr;
+  std::uint64_t workspace_size = 0;
+  std::int32_t alignment = 0;
+  std::int32_t max_sms = 0;
+  const DLTensor* a = nullptr;
+  const DLTensor* b = nullptr;
+  const DLTensor* scale_a = nullptr;
+  const DLTensor* scale_b = nullptr;
+  const DLTensor* zero_b = nullptr;
+  const DLTensor* tensor_scale_a = nullptr;
+  const DLTensor* tensor_scale_b = nullptr;
+  const DLTensor* out = nullptr;
+  const quern_epilogue* epilogue = nullptr;
+  std::int32_t a_format = 0;
+  std::int32_t b_format = 0;
+  std::int32_t scale_a_type = 0;
+  std::int32_t scale_b_type = 0;
+  QUERN_CALLS(quantized_gemm);
+};
+
 #undef QUERN_CALLS
 
 }  // namespace quern

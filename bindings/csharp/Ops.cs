@@ -854,6 +854,57 @@ namespace Quern {
     public float ScoreThreshold;
   }
 
+  /// <summary>quern_conv2d_args.</summary>
+  [StructLayout(LayoutKind.Sequential)]
+  public struct Conv2dArgs {
+    public uint Size;
+    public uint Flags;
+    public IntPtr Stream;
+    public IntPtr Workspace;
+    public ulong WorkspaceSize;
+    public int Alignment;
+    public int MaxSms;
+    public IntPtr X;
+    public IntPtr Weight;
+    public IntPtr Bias;
+    public IntPtr Out;
+    public int StrideH;
+    public int StrideW;
+    public int DilationH;
+    public int DilationW;
+    public int Groups;
+    public int PadTop;
+    public int PadBottom;
+    public int PadLeft;
+    public int PadRight;
+    public int Activation;
+  }
+
+  /// <summary>quern_quantized_gemm_args.</summary>
+  [StructLayout(LayoutKind.Sequential)]
+  public struct QuantizedGemmArgs {
+    public uint Size;
+    public uint Flags;
+    public IntPtr Stream;
+    public IntPtr Workspace;
+    public ulong WorkspaceSize;
+    public int Alignment;
+    public int MaxSms;
+    public IntPtr A;
+    public IntPtr B;
+    public IntPtr ScaleA;
+    public IntPtr ScaleB;
+    public IntPtr ZeroB;
+    public IntPtr TensorScaleA;
+    public IntPtr TensorScaleB;
+    public IntPtr Out;
+    public IntPtr Epilogue;
+    public int AFormat;
+    public int BFormat;
+    public int ScaleAType;
+    public int ScaleBType;
+  }
+
   internal static partial class Native {
     [DllImport(Library)]
     internal static extern int quern_attention(IntPtr context, ref AttentionArgs args, ref Error error);
@@ -1127,6 +1178,22 @@ namespace Quern {
     [DllImport(Library)]
     internal static extern int quern_nms_workspace(
         IntPtr context, ref NmsArgs args, out ulong bytes, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_conv2d(IntPtr context, ref Conv2dArgs args, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_conv2d_prepare(
+        IntPtr context, ref Conv2dArgs args, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_conv2d_workspace(
+        IntPtr context, ref Conv2dArgs args, out ulong bytes, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_quantized_gemm(IntPtr context, ref QuantizedGemmArgs args, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_quantized_gemm_prepare(
+        IntPtr context, ref QuantizedGemmArgs args, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_quantized_gemm_workspace(
+        IntPtr context, ref QuantizedGemmArgs args, out ulong bytes, ref Error error);
   }
 
   public sealed partial class Context {
@@ -1878,6 +1945,50 @@ namespace Quern {
       return bytes;
     }
 
+    public void Conv2d(Conv2dArgs args) {
+      args.Size = 112;
+      var error = Error.Blank();
+      if (args.Workspace == IntPtr.Zero) {
+        Check(Native.quern_conv2d_workspace(Handle, ref args, out var bytes, ref error), error);
+        args.Workspace = WorkspaceOf(bytes);
+        args.WorkspaceSize = bytes;
+      }
+      CheckRun(Native.quern_conv2d(Handle, ref args, ref error), error);
+    }
+    public void Conv2dPrepare(Conv2dArgs args) {
+      args.Size = 112;
+      var error = Error.Blank();
+      Check(Native.quern_conv2d_prepare(Handle, ref args, ref error), error);
+    }
+    public ulong Conv2dWorkspace(Conv2dArgs args) {
+      args.Size = 112;
+      var error = Error.Blank();
+      Check(Native.quern_conv2d_workspace(Handle, ref args, out var bytes, ref error), error);
+      return bytes;
+    }
+
+    public void QuantizedGemm(QuantizedGemmArgs args) {
+      args.Size = 128;
+      var error = Error.Blank();
+      if (args.Workspace == IntPtr.Zero) {
+        Check(Native.quern_quantized_gemm_workspace(Handle, ref args, out var bytes, ref error), error);
+        args.Workspace = WorkspaceOf(bytes);
+        args.WorkspaceSize = bytes;
+      }
+      CheckRun(Native.quern_quantized_gemm(Handle, ref args, ref error), error);
+    }
+    public void QuantizedGemmPrepare(QuantizedGemmArgs args) {
+      args.Size = 128;
+      var error = Error.Blank();
+      Check(Native.quern_quantized_gemm_prepare(Handle, ref args, ref error), error);
+    }
+    public ulong QuantizedGemmWorkspace(QuantizedGemmArgs args) {
+      args.Size = 128;
+      var error = Error.Blank();
+      Check(Native.quern_quantized_gemm_workspace(Handle, ref args, out var bytes, ref error), error);
+      return bytes;
+    }
+
   }
 
   /// <summary>The numbers of quern.h.</summary>
@@ -2003,6 +2114,14 @@ namespace Quern {
     public const int GroupIndex = 4;
     public const int GemmTf32 = 65536;
     public const int GemmConstantB = 131072;
+    public const int QuantizedAsTensor = 0;
+    public const int QuantizedE4m3 = 1;
+    public const int QuantizedInt4 = 2;
+    public const int QuantizedUint4 = 3;
+    public const int QuantizedE2m1 = 4;
+    public const int QuantizedScaleAsTensor = 0;
+    public const int QuantizedScaleE4m3 = 1;
+    public const int QuantizedScaleUe8m0 = 2;
     public const int FrontNone = 0;
     public const int FrontRmsnorm = 1;
     public const int FrontLayernorm = 2;

@@ -769,6 +769,40 @@ typedef struct quern_gemm_args {
   const DLTensor *out;
   const quern_epilogue *epilogue;
 } quern_gemm_args;
+enum quern_quantized_format {
+  QUERN_QUANTIZED_AS_TENSOR = 0,
+  QUERN_QUANTIZED_E4M3 = 1,
+  QUERN_QUANTIZED_INT4 = 2,
+  QUERN_QUANTIZED_UINT4 = 3,
+  QUERN_QUANTIZED_E2M1 = 4
+};
+enum quern_quantized_scale {
+  QUERN_QUANTIZED_SCALE_AS_TENSOR = 0,
+  QUERN_QUANTIZED_SCALE_E4M3 = 1,
+  QUERN_QUANTIZED_SCALE_UE8M0 = 2
+};
+typedef struct quern_quantized_gemm_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *a;
+  const DLTensor *b;
+  const DLTensor *scale_a;
+  const DLTensor *scale_b;
+  const DLTensor *zero_b;
+  const DLTensor *tensor_scale_a;
+  const DLTensor *tensor_scale_b;
+  const DLTensor *out;
+  const quern_epilogue *epilogue;
+  int32_t a_format;
+  int32_t b_format;
+  int32_t scale_a_type;
+  int32_t scale_b_type;
+} quern_quantized_gemm_args;
 enum quern_quantize_front {
   QUERN_FRONT_NONE = 0,
   QUERN_FRONT_RMSNORM = 1,
@@ -1369,6 +1403,29 @@ typedef struct quern_conv1d_args {
   int32_t pad_end;
   int32_t reserved;
 } quern_conv1d_args;
+typedef struct quern_conv2d_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;
+  const DLTensor *weight;
+  const DLTensor *bias;
+  const DLTensor *out;
+  int32_t stride_h;
+  int32_t stride_w;
+  int32_t dilation_h;
+  int32_t dilation_w;
+  int32_t groups;
+  int32_t pad_top;
+  int32_t pad_bottom;
+  int32_t pad_left;
+  int32_t pad_right;
+  int32_t activation;
+} quern_conv2d_args;
 enum quern_nms_flags {
   QUERN_NMS_SCORE_THRESHOLD = 65536
 };
@@ -1538,6 +1595,16 @@ int32_t quern_nms_workspace(quern_context *context, const quern_nms_args *args, 
     *error);
 int32_t quern_nms_prepare(quern_context *context, const quern_nms_args *args, quern_error *error);
 int32_t quern_nms(quern_context *context, const quern_nms_args *args, quern_error *error);
+int32_t quern_conv2d_workspace(quern_context *context, const quern_conv2d_args *args, uint64_t *bytes,
+    quern_error *error);
+int32_t quern_conv2d_prepare(quern_context *context, const quern_conv2d_args *args, quern_error *error);
+int32_t quern_conv2d(quern_context *context, const quern_conv2d_args *args, quern_error *error);
+int32_t quern_quantized_gemm_workspace(quern_context *context, const quern_quantized_gemm_args *args, uint64_t
+    *bytes, quern_error *error);
+int32_t quern_quantized_gemm_prepare(quern_context *context, const quern_quantized_gemm_args *args,
+    quern_error *error);
+int32_t quern_quantized_gemm(quern_context *context, const quern_quantized_gemm_args *args, quern_error
+    *error);
 typedef struct quern_source {
   uint32_t size;
   uint32_t reserved;

@@ -147,6 +147,14 @@ pub const QUERN_GROUP_CAPACITY = 2;
 pub const QUERN_GROUP_INDEX = 4;
 pub const QUERN_GEMM_TF32 = 65536;
 pub const QUERN_GEMM_CONSTANT_B = 131072;
+pub const QUERN_QUANTIZED_AS_TENSOR = 0;
+pub const QUERN_QUANTIZED_E4M3 = 1;
+pub const QUERN_QUANTIZED_INT4 = 2;
+pub const QUERN_QUANTIZED_UINT4 = 3;
+pub const QUERN_QUANTIZED_E2M1 = 4;
+pub const QUERN_QUANTIZED_SCALE_AS_TENSOR = 0;
+pub const QUERN_QUANTIZED_SCALE_E4M3 = 1;
+pub const QUERN_QUANTIZED_SCALE_UE8M0 = 2;
 pub const QUERN_FRONT_NONE = 0;
 pub const QUERN_FRONT_RMSNORM = 1;
 pub const QUERN_FRONT_LAYERNORM = 2;
@@ -779,6 +787,29 @@ pub const quern_gemm_args = extern struct {
     epilogue: [*c]const quern_epilogue = null,
 };
 
+pub const quern_quantized_gemm_args = extern struct {
+    size: u32 = @sizeOf(quern_quantized_gemm_args),
+    flags: u32 = 0,
+    stream: ?*anyopaque = null,
+    workspace: ?*anyopaque = null,
+    workspace_size: u64 = 0,
+    alignment: i32 = 0,
+    max_sms: i32 = 0,
+    a: [*c]const DLTensor = null,
+    b: [*c]const DLTensor = null,
+    scale_a: [*c]const DLTensor = null,
+    scale_b: [*c]const DLTensor = null,
+    zero_b: [*c]const DLTensor = null,
+    tensor_scale_a: [*c]const DLTensor = null,
+    tensor_scale_b: [*c]const DLTensor = null,
+    out: [*c]const DLTensor = null,
+    epilogue: [*c]const quern_epilogue = null,
+    a_format: i32 = 0,
+    b_format: i32 = 0,
+    scale_a_type: i32 = 0,
+    scale_b_type: i32 = 0,
+};
+
 pub const quern_quantize_args = extern struct {
     size: u32 = @sizeOf(quern_quantize_args),
     flags: u32 = 0,
@@ -1284,6 +1315,30 @@ pub const quern_conv1d_args = extern struct {
     reserved: i32 = 0,
 };
 
+pub const quern_conv2d_args = extern struct {
+    size: u32 = @sizeOf(quern_conv2d_args),
+    flags: u32 = 0,
+    stream: ?*anyopaque = null,
+    workspace: ?*anyopaque = null,
+    workspace_size: u64 = 0,
+    alignment: i32 = 0,
+    max_sms: i32 = 0,
+    x: [*c]const DLTensor = null,
+    weight: [*c]const DLTensor = null,
+    bias: [*c]const DLTensor = null,
+    out: [*c]const DLTensor = null,
+    stride_h: i32 = 0,
+    stride_w: i32 = 0,
+    dilation_h: i32 = 0,
+    dilation_w: i32 = 0,
+    groups: i32 = 0,
+    pad_top: i32 = 0,
+    pad_bottom: i32 = 0,
+    pad_left: i32 = 0,
+    pad_right: i32 = 0,
+    activation: i32 = 0,
+};
+
 pub const quern_nms_args = extern struct {
     size: u32 = @sizeOf(quern_nms_args),
     flags: u32 = 0,
@@ -1502,6 +1557,12 @@ pub extern fn quern_conv1d(?*quern_context, [*c]const quern_conv1d_args, [*c]que
 pub extern fn quern_nms_workspace(?*quern_context, [*c]const quern_nms_args, [*c]u64, [*c]quern_error) i32;
 pub extern fn quern_nms_prepare(?*quern_context, [*c]const quern_nms_args, [*c]quern_error) i32;
 pub extern fn quern_nms(?*quern_context, [*c]const quern_nms_args, [*c]quern_error) i32;
+pub extern fn quern_conv2d_workspace(?*quern_context, [*c]const quern_conv2d_args, [*c]u64, [*c]quern_error) i32;
+pub extern fn quern_conv2d_prepare(?*quern_context, [*c]const quern_conv2d_args, [*c]quern_error) i32;
+pub extern fn quern_conv2d(?*quern_context, [*c]const quern_conv2d_args, [*c]quern_error) i32;
+pub extern fn quern_quantized_gemm_workspace(?*quern_context, [*c]const quern_quantized_gemm_args, [*c]u64, [*c]quern_error) i32;
+pub extern fn quern_quantized_gemm_prepare(?*quern_context, [*c]const quern_quantized_gemm_args, [*c]quern_error) i32;
+pub extern fn quern_quantized_gemm(?*quern_context, [*c]const quern_quantized_gemm_args, [*c]quern_error) i32;
 pub extern fn quern_kernel_prepare(?*quern_context, [*c]const quern_kernel_desc, [*c]?*quern_kernel, [*c]quern_error) i32;
 pub extern fn quern_kernel_get_info(?*const quern_kernel, [*c]quern_kernel_info, [*c]quern_error) i32;
 pub extern fn quern_kernel_launch(?*quern_context, ?*const quern_kernel, [*c]const quern_launch, [*c]quern_error) i32;
@@ -1541,6 +1602,7 @@ comptime {
     if (@sizeOf(quern_fp8_gemm_args) != 96) @compileError("quern_fp8_gemm_args");
     if (@sizeOf(quern_grouped_fp8_gemm_args) != 128) @compileError("quern_grouped_fp8_gemm_args");
     if (@sizeOf(quern_gemm_args) != 72) @compileError("quern_gemm_args");
+    if (@sizeOf(quern_quantized_gemm_args) != 128) @compileError("quern_quantized_gemm_args");
     if (@sizeOf(quern_quantize_args) != 120) @compileError("quern_quantize_args");
     if (@sizeOf(quern_dequantize_args) != 72) @compileError("quern_dequantize_args");
     if (@sizeOf(quern_moe_route_args) != 128) @compileError("quern_moe_route_args");
@@ -1564,6 +1626,7 @@ comptime {
     if (@sizeOf(quern_histogram_args) != 72) @compileError("quern_histogram_args");
     if (@sizeOf(quern_sort_args) != 88) @compileError("quern_sort_args");
     if (@sizeOf(quern_conv1d_args) != 128) @compileError("quern_conv1d_args");
+    if (@sizeOf(quern_conv2d_args) != 112) @compileError("quern_conv2d_args");
     if (@sizeOf(quern_nms_args) != 96) @compileError("quern_nms_args");
     if (@sizeOf(quern_source) != 32) @compileError("quern_source");
     if (@sizeOf(quern_constant) != 24) @compileError("quern_constant");
@@ -1607,6 +1670,8 @@ pub const Histogram = quern_histogram_args;
 pub const Sort = quern_sort_args;
 pub const Conv1d = quern_conv1d_args;
 pub const Nms = quern_nms_args;
+pub const Conv2d = quern_conv2d_args;
+pub const QuantizedGemm = quern_quantized_gemm_args;
 
 /// The three calls of an op.
 pub fn calls(comptime Args: type) type {
@@ -1780,6 +1845,16 @@ pub fn calls(comptime Args: type) type {
             pub const run = quern_nms;
             pub const prepare = quern_nms_prepare;
             pub const workspace = quern_nms_workspace;
+        },
+        quern_conv2d_args => struct {
+            pub const run = quern_conv2d;
+            pub const prepare = quern_conv2d_prepare;
+            pub const workspace = quern_conv2d_workspace;
+        },
+        quern_quantized_gemm_args => struct {
+            pub const run = quern_quantized_gemm;
+            pub const prepare = quern_quantized_gemm_prepare;
+            pub const workspace = quern_quantized_gemm_workspace;
         },
         else => @compileError("no op takes a " ++ @typeName(Args)),
     };

@@ -132,6 +132,14 @@ const (
 	GroupIndex                = 4
 	GemmTf32                  = 65536
 	GemmConstantB             = 131072
+	QuantizedAsTensor         = 0
+	QuantizedE4m3             = 1
+	QuantizedInt4             = 2
+	QuantizedUint4            = 3
+	QuantizedE2m1             = 4
+	QuantizedScaleAsTensor    = 0
+	QuantizedScaleE4m3        = 1
+	QuantizedScaleUe8m0       = 2
 	FrontNone                 = 0
 	FrontRmsnorm              = 1
 	FrontLayernorm            = 2
@@ -2147,4 +2155,122 @@ func (op *Nms) prepare(context *C.quern_context, held *holder, failure *C.quern_
 
 func (op *Nms) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
 	return C.quern_nms_workspace(context, op.args(held), size, failure)
+}
+
+// Conv2d is quern_conv2d.
+type Conv2d struct {
+	Flags      uint32
+	Stream     unsafe.Pointer
+	Alignment  int32
+	MaxSms     int32
+	X          *Tensor
+	Weight     *Tensor
+	Bias       *Tensor
+	Out        *Tensor
+	StrideH    int32
+	StrideW    int32
+	DilationH  int32
+	DilationW  int32
+	Groups     int32
+	PadTop     int32
+	PadBottom  int32
+	PadLeft    int32
+	PadRight   int32
+	Activation int32
+}
+
+func (op *Conv2d) args(held *holder) *C.quern_conv2d_args {
+	args := (*C.quern_conv2d_args)(held.allocate(C.sizeof_quern_conv2d_args))
+	args.size = C.sizeof_quern_conv2d_args
+	args.flags = C.uint32_t(op.Flags)
+	args.stream = op.Stream
+	args.alignment = C.int32_t(op.Alignment)
+	args.max_sms = C.int32_t(op.MaxSms)
+	args.x = op.X.raw()
+	args.weight = op.Weight.raw()
+	args.bias = op.Bias.raw()
+	args.out = op.Out.raw()
+	args.stride_h = C.int32_t(op.StrideH)
+	args.stride_w = C.int32_t(op.StrideW)
+	args.dilation_h = C.int32_t(op.DilationH)
+	args.dilation_w = C.int32_t(op.DilationW)
+	args.groups = C.int32_t(op.Groups)
+	args.pad_top = C.int32_t(op.PadTop)
+	args.pad_bottom = C.int32_t(op.PadBottom)
+	args.pad_left = C.int32_t(op.PadLeft)
+	args.pad_right = C.int32_t(op.PadRight)
+	args.activation = C.int32_t(op.Activation)
+	return args
+}
+
+func (op *Conv2d) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
+	args.workspace, args.workspace_size = memory, C.uint64_t(size)
+	return C.quern_conv2d(context, args, failure)
+}
+
+func (op *Conv2d) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_conv2d_prepare(context, op.args(held), failure)
+}
+
+func (op *Conv2d) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_conv2d_workspace(context, op.args(held), size, failure)
+}
+
+// QuantizedGemm is quern_quantized_gemm.
+type QuantizedGemm struct {
+	Flags        uint32
+	Stream       unsafe.Pointer
+	Alignment    int32
+	MaxSms       int32
+	A            *Tensor
+	B            *Tensor
+	ScaleA       *Tensor
+	ScaleB       *Tensor
+	ZeroB        *Tensor
+	TensorScaleA *Tensor
+	TensorScaleB *Tensor
+	Out          *Tensor
+	Epilogue     *Epilogue
+	AFormat      int32
+	BFormat      int32
+	ScaleAType   int32
+	ScaleBType   int32
+}
+
+func (op *QuantizedGemm) args(held *holder) *C.quern_quantized_gemm_args {
+	args := (*C.quern_quantized_gemm_args)(held.allocate(C.sizeof_quern_quantized_gemm_args))
+	args.size = C.sizeof_quern_quantized_gemm_args
+	args.flags = C.uint32_t(op.Flags)
+	args.stream = op.Stream
+	args.alignment = C.int32_t(op.Alignment)
+	args.max_sms = C.int32_t(op.MaxSms)
+	args.a = op.A.raw()
+	args.b = op.B.raw()
+	args.scale_a = op.ScaleA.raw()
+	args.scale_b = op.ScaleB.raw()
+	args.zero_b = op.ZeroB.raw()
+	args.tensor_scale_a = op.TensorScaleA.raw()
+	args.tensor_scale_b = op.TensorScaleB.raw()
+	args.out = op.Out.raw()
+	args.epilogue = op.Epilogue.raw(held)
+	args.a_format = C.int32_t(op.AFormat)
+	args.b_format = C.int32_t(op.BFormat)
+	args.scale_a_type = C.int32_t(op.ScaleAType)
+	args.scale_b_type = C.int32_t(op.ScaleBType)
+	return args
+}
+
+func (op *QuantizedGemm) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
+	args.workspace, args.workspace_size = memory, C.uint64_t(size)
+	return C.quern_quantized_gemm(context, args, failure)
+}
+
+func (op *QuantizedGemm) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_quantized_gemm_prepare(context, op.args(held), failure)
+}
+
+func (op *QuantizedGemm) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_quantized_gemm_workspace(context, op.args(held), size, failure)
 }

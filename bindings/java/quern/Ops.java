@@ -2312,6 +2312,152 @@ public final class Ops {
     }
   }
 
+  /** quern_conv2d_args. */
+  public static final class Conv2d extends Op<Conv2d> {
+    public Conv2d() {
+      super("conv2d", 112);
+    }
+
+    public Conv2d flags(int value) {
+      return integer(4, value);
+    }
+
+    public Conv2d alignment(int value) {
+      return integer(32, value);
+    }
+
+    public Conv2d maxSms(int value) {
+      return integer(36, value);
+    }
+
+    public Conv2d x(Tensor value) {
+      return tensor(40, value);
+    }
+
+    public Conv2d weight(Tensor value) {
+      return tensor(48, value);
+    }
+
+    public Conv2d bias(Tensor value) {
+      return tensor(56, value);
+    }
+
+    public Conv2d out(Tensor value) {
+      return tensor(64, value);
+    }
+
+    public Conv2d strideH(int value) {
+      return integer(72, value);
+    }
+
+    public Conv2d strideW(int value) {
+      return integer(76, value);
+    }
+
+    public Conv2d dilationH(int value) {
+      return integer(80, value);
+    }
+
+    public Conv2d dilationW(int value) {
+      return integer(84, value);
+    }
+
+    public Conv2d groups(int value) {
+      return integer(88, value);
+    }
+
+    public Conv2d padTop(int value) {
+      return integer(92, value);
+    }
+
+    public Conv2d padBottom(int value) {
+      return integer(96, value);
+    }
+
+    public Conv2d padLeft(int value) {
+      return integer(100, value);
+    }
+
+    public Conv2d padRight(int value) {
+      return integer(104, value);
+    }
+
+    public Conv2d activation(int value) {
+      return integer(108, value);
+    }
+  }
+
+  /** quern_quantized_gemm_args. */
+  public static final class QuantizedGemm extends Op<QuantizedGemm> {
+    public QuantizedGemm() {
+      super("quantized_gemm", 128);
+    }
+
+    public QuantizedGemm flags(int value) {
+      return integer(4, value);
+    }
+
+    public QuantizedGemm alignment(int value) {
+      return integer(32, value);
+    }
+
+    public QuantizedGemm maxSms(int value) {
+      return integer(36, value);
+    }
+
+    public QuantizedGemm a(Tensor value) {
+      return tensor(40, value);
+    }
+
+    public QuantizedGemm b(Tensor value) {
+      return tensor(48, value);
+    }
+
+    public QuantizedGemm scaleA(Tensor value) {
+      return tensor(56, value);
+    }
+
+    public QuantizedGemm scaleB(Tensor value) {
+      return tensor(64, value);
+    }
+
+    public QuantizedGemm zeroB(Tensor value) {
+      return tensor(72, value);
+    }
+
+    public QuantizedGemm tensorScaleA(Tensor value) {
+      return tensor(80, value);
+    }
+
+    public QuantizedGemm tensorScaleB(Tensor value) {
+      return tensor(88, value);
+    }
+
+    public QuantizedGemm out(Tensor value) {
+      return tensor(96, value);
+    }
+
+    public QuantizedGemm epilogue(Epilogue value) {
+      return part(104, value);
+    }
+
+    public QuantizedGemm aFormat(int value) {
+      return integer(112, value);
+    }
+
+    public QuantizedGemm bFormat(int value) {
+      return integer(116, value);
+    }
+
+    public QuantizedGemm scaleAType(int value) {
+      return integer(120, value);
+    }
+
+    public QuantizedGemm scaleBType(int value) {
+      return integer(124, value);
+    }
+  }
+
   /** Where the fields of the structs lie that Quern.java fills and reads. */
   static final class Layout {
     static final int DLTENSOR_BYTES = 48;
@@ -2495,6 +2641,14 @@ public final class Ops {
     public static final int GROUP_INDEX = 4;
     public static final int GEMM_TF32 = 65536;
     public static final int GEMM_CONSTANT_B = 131072;
+    public static final int QUANTIZED_AS_TENSOR = 0;
+    public static final int QUANTIZED_E4M3 = 1;
+    public static final int QUANTIZED_INT4 = 2;
+    public static final int QUANTIZED_UINT4 = 3;
+    public static final int QUANTIZED_E2M1 = 4;
+    public static final int QUANTIZED_SCALE_AS_TENSOR = 0;
+    public static final int QUANTIZED_SCALE_E4M3 = 1;
+    public static final int QUANTIZED_SCALE_UE8M0 = 2;
     public static final int FRONT_NONE = 0;
     public static final int FRONT_RMSNORM = 1;
     public static final int FRONT_LAYERNORM = 2;

@@ -150,6 +150,14 @@ pub const QUERN_GROUP_CAPACITY: i32 = 2;
 pub const QUERN_GROUP_INDEX: i32 = 4;
 pub const QUERN_GEMM_TF32: u32 = 65536;
 pub const QUERN_GEMM_CONSTANT_B: u32 = 131072;
+pub const QUERN_QUANTIZED_AS_TENSOR: i32 = 0;
+pub const QUERN_QUANTIZED_E4M3: i32 = 1;
+pub const QUERN_QUANTIZED_INT4: i32 = 2;
+pub const QUERN_QUANTIZED_UINT4: i32 = 3;
+pub const QUERN_QUANTIZED_E2M1: i32 = 4;
+pub const QUERN_QUANTIZED_SCALE_AS_TENSOR: i32 = 0;
+pub const QUERN_QUANTIZED_SCALE_E4M3: i32 = 1;
+pub const QUERN_QUANTIZED_SCALE_UE8M0: i32 = 2;
 pub const QUERN_FRONT_NONE: i32 = 0;
 pub const QUERN_FRONT_RMSNORM: i32 = 1;
 pub const QUERN_FRONT_LAYERNORM: i32 = 2;
@@ -1150,6 +1158,40 @@ impl Default for quern_gemm_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct quern_quantized_gemm_args {
+    pub size: u32,
+    pub flags: u32,
+    pub stream: *mut c_void,
+    pub workspace: *mut c_void,
+    pub workspace_size: u64,
+    pub alignment: i32,
+    pub max_sms: i32,
+    pub a: *const DLTensor,
+    pub b: *const DLTensor,
+    pub scale_a: *const DLTensor,
+    pub scale_b: *const DLTensor,
+    pub zero_b: *const DLTensor,
+    pub tensor_scale_a: *const DLTensor,
+    pub tensor_scale_b: *const DLTensor,
+    pub out: *const DLTensor,
+    pub epilogue: *const quern_epilogue,
+    pub a_format: i32,
+    pub b_format: i32,
+    pub scale_a_type: i32,
+    pub scale_b_type: i32,
+}
+
+impl Default for quern_quantized_gemm_args {
+    fn default() -> Self {
+        // SAFETY: zero is a value of every field: numbers, pointers that may be NULL, options.
+        let mut made: Self = unsafe { std::mem::zeroed() };
+        made.size = std::mem::size_of::<Self>() as u32;
+        made
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct quern_quantize_args {
     pub size: u32,
     pub flags: u32,
@@ -1908,6 +1950,41 @@ impl Default for quern_conv1d_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct quern_conv2d_args {
+    pub size: u32,
+    pub flags: u32,
+    pub stream: *mut c_void,
+    pub workspace: *mut c_void,
+    pub workspace_size: u64,
+    pub alignment: i32,
+    pub max_sms: i32,
+    pub x: *const DLTensor,
+    pub weight: *const DLTensor,
+    pub bias: *const DLTensor,
+    pub out: *const DLTensor,
+    pub stride_h: i32,
+    pub stride_w: i32,
+    pub dilation_h: i32,
+    pub dilation_w: i32,
+    pub groups: i32,
+    pub pad_top: i32,
+    pub pad_bottom: i32,
+    pub pad_left: i32,
+    pub pad_right: i32,
+    pub activation: i32,
+}
+
+impl Default for quern_conv2d_args {
+    fn default() -> Self {
+        // SAFETY: zero is a value of every field: numbers, pointers that may be NULL, options.
+        let mut made: Self = unsafe { std::mem::zeroed() };
+        made.size = std::mem::size_of::<Self>() as u32;
+        made
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct quern_nms_args {
     pub size: u32,
     pub flags: u32,
@@ -2194,6 +2271,12 @@ extern "C" {
     pub fn quern_nms_workspace(a0: *mut quern_context, a1: *const quern_nms_args, a2: *mut u64, a3: *mut quern_error) -> i32;
     pub fn quern_nms_prepare(a0: *mut quern_context, a1: *const quern_nms_args, a2: *mut quern_error) -> i32;
     pub fn quern_nms(a0: *mut quern_context, a1: *const quern_nms_args, a2: *mut quern_error) -> i32;
+    pub fn quern_conv2d_workspace(a0: *mut quern_context, a1: *const quern_conv2d_args, a2: *mut u64, a3: *mut quern_error) -> i32;
+    pub fn quern_conv2d_prepare(a0: *mut quern_context, a1: *const quern_conv2d_args, a2: *mut quern_error) -> i32;
+    pub fn quern_conv2d(a0: *mut quern_context, a1: *const quern_conv2d_args, a2: *mut quern_error) -> i32;
+    pub fn quern_quantized_gemm_workspace(a0: *mut quern_context, a1: *const quern_quantized_gemm_args, a2: *mut u64, a3: *mut quern_error) -> i32;
+    pub fn quern_quantized_gemm_prepare(a0: *mut quern_context, a1: *const quern_quantized_gemm_args, a2: *mut quern_error) -> i32;
+    pub fn quern_quantized_gemm(a0: *mut quern_context, a1: *const quern_quantized_gemm_args, a2: *mut quern_error) -> i32;
     pub fn quern_kernel_prepare(a0: *mut quern_context, a1: *const quern_kernel_desc, a2: *mut *mut quern_kernel, a3: *mut quern_error) -> i32;
     pub fn quern_kernel_get_info(a0: *const quern_kernel, a1: *mut quern_kernel_info, a2: *mut quern_error) -> i32;
     pub fn quern_kernel_launch(a0: *mut quern_context, a1: *const quern_kernel, a2: *const quern_launch, a3: *mut quern_error) -> i32;

@@ -3287,3 +3287,205 @@ unsafe impl Op for Nms<'_> {
         args.workspace_size = bytes;
     }
 }
+
+/// `quern_conv2d`.
+#[must_use]
+pub struct Conv2d<'a> {
+    args: sys::quern_conv2d_args,
+    borrowed: PhantomData<&'a mut ()>,
+}
+
+impl<'a> Conv2d<'a> {
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self { args: Default::default(), borrowed: PhantomData }
+    }
+    pub fn flags(mut self, value: u32) -> Self {
+        self.args.flags = value;
+        self
+    }
+    /// # Safety
+    /// What it points to is as quern.h says, until the call is over.
+    pub unsafe fn stream(mut self, value: *mut std::ffi::c_void) -> Self {
+        self.args.stream = value;
+        self
+    }
+    pub fn alignment(mut self, value: i32) -> Self {
+        self.args.alignment = value;
+        self
+    }
+    pub fn max_sms(mut self, value: i32) -> Self {
+        self.args.max_sms = value;
+        self
+    }
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
+        self
+    }
+    pub fn weight(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.weight = value.raw();
+        self
+    }
+    pub fn bias(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias = value.raw();
+        self
+    }
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
+        self
+    }
+    pub fn stride_h(mut self, value: i32) -> Self {
+        self.args.stride_h = value;
+        self
+    }
+    pub fn stride_w(mut self, value: i32) -> Self {
+        self.args.stride_w = value;
+        self
+    }
+    pub fn dilation_h(mut self, value: i32) -> Self {
+        self.args.dilation_h = value;
+        self
+    }
+    pub fn dilation_w(mut self, value: i32) -> Self {
+        self.args.dilation_w = value;
+        self
+    }
+    pub fn groups(mut self, value: i32) -> Self {
+        self.args.groups = value;
+        self
+    }
+    pub fn pad_top(mut self, value: i32) -> Self {
+        self.args.pad_top = value;
+        self
+    }
+    pub fn pad_bottom(mut self, value: i32) -> Self {
+        self.args.pad_bottom = value;
+        self
+    }
+    pub fn pad_left(mut self, value: i32) -> Self {
+        self.args.pad_left = value;
+        self
+    }
+    pub fn pad_right(mut self, value: i32) -> Self {
+        self.args.pad_right = value;
+        self
+    }
+    pub fn activation(mut self, value: i32) -> Self {
+        self.args.activation = value;
+        self
+    }
+}
+
+// SAFETY: these are the op's own functions, and every field was set through a setter.
+unsafe impl Op for Conv2d<'_> {
+    type Args = sys::quern_conv2d_args;
+    const RUN: crate::op::Run<Self::Args> = sys::quern_conv2d;
+    const PREPARE: crate::op::Run<Self::Args> = sys::quern_conv2d_prepare;
+    const WORKSPACE: crate::op::WorkspaceSize<Self::Args> = sys::quern_conv2d_workspace;
+    fn args(&self) -> Self::Args {
+        self.args
+    }
+    fn place(args: &mut Self::Args, memory: *mut std::ffi::c_void, bytes: u64) {
+        args.workspace = memory;
+        args.workspace_size = bytes;
+    }
+}
+
+/// `quern_quantized_gemm`.
+#[must_use]
+pub struct QuantizedGemm<'a> {
+    args: sys::quern_quantized_gemm_args,
+    borrowed: PhantomData<&'a mut ()>,
+}
+
+impl<'a> QuantizedGemm<'a> {
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self { args: Default::default(), borrowed: PhantomData }
+    }
+    pub fn flags(mut self, value: u32) -> Self {
+        self.args.flags = value;
+        self
+    }
+    /// # Safety
+    /// What it points to is as quern.h says, until the call is over.
+    pub unsafe fn stream(mut self, value: *mut std::ffi::c_void) -> Self {
+        self.args.stream = value;
+        self
+    }
+    pub fn alignment(mut self, value: i32) -> Self {
+        self.args.alignment = value;
+        self
+    }
+    pub fn max_sms(mut self, value: i32) -> Self {
+        self.args.max_sms = value;
+        self
+    }
+    pub fn a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.a = value.raw();
+        self
+    }
+    pub fn b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.b = value.raw();
+        self
+    }
+    pub fn scale_a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scale_a = value.raw();
+        self
+    }
+    pub fn scale_b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.scale_b = value.raw();
+        self
+    }
+    pub fn zero_b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.zero_b = value.raw();
+        self
+    }
+    pub fn tensor_scale_a(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.tensor_scale_a = value.raw();
+        self
+    }
+    pub fn tensor_scale_b(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.tensor_scale_b = value.raw();
+        self
+    }
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
+        self
+    }
+    pub fn epilogue(mut self, value: &'a Epilogue<'_>) -> Self {
+        self.args.epilogue = value.raw();
+        self
+    }
+    pub fn a_format(mut self, value: i32) -> Self {
+        self.args.a_format = value;
+        self
+    }
+    pub fn b_format(mut self, value: i32) -> Self {
+        self.args.b_format = value;
+        self
+    }
+    pub fn scale_a_type(mut self, value: i32) -> Self {
+        self.args.scale_a_type = value;
+        self
+    }
+    pub fn scale_b_type(mut self, value: i32) -> Self {
+        self.args.scale_b_type = value;
+        self
+    }
+}
+
+// SAFETY: these are the op's own functions, and every field was set through a setter.
+unsafe impl Op for QuantizedGemm<'_> {
+    type Args = sys::quern_quantized_gemm_args;
+    const RUN: crate::op::Run<Self::Args> = sys::quern_quantized_gemm;
+    const PREPARE: crate::op::Run<Self::Args> = sys::quern_quantized_gemm_prepare;
+    const WORKSPACE: crate::op::WorkspaceSize<Self::Args> = sys::quern_quantized_gemm_workspace;
+    fn args(&self) -> Self::Args {
+        self.args
+    }
+    fn place(args: &mut Self::Args, memory: *mut std::ffi::c_void, bytes: u64) {
+        args.workspace = memory;
+        args.workspace_size = bytes;
+    }
+}
