@@ -329,5 +329,14 @@ TEST_F(HotOps, Conv1d) {
   expect_free("conv1d", [&](quern_context* c, quern_error* e) { return quern_conv1d(c, &args, e); });
 }
 
+TEST_F(HotOps, Conv2d) {
+  const Tensor x(1, kBf16, {2, 64, 28, 28}), weight(2, kBf16, {64, 64, 3, 3}), bias(3, kBf16, {64}),
+      out(4, kBf16, {2, 64, 28, 28});
+  auto args = args_of<quern_conv2d_args>();
+  args.x = x, args.weight = weight, args.bias = bias, args.out = out, args.activation = QUERN_ACTIVATION_RELU;
+  args.pad_top = args.pad_bottom = args.pad_left = args.pad_right = 1;
+  expect_free("conv2d", [&](quern_context* c, quern_error* e) { return quern_conv2d(c, &args, e); });
+}
+
 }  // namespace
 }  // namespace quern::test

@@ -5,17 +5,12 @@
 #include <memory>
 
 #include "tests/ops/array.h"
-#include "tests/ops/compiled.h"
 #include "tests/ops/rows.h"
 #include "tests/ops/used_workspace.h"
 
 namespace quern::test {
 namespace {
 
-const ForEveryTarget kTemplates = {
-    "conv1d * kernel=windows dtype=f32",
-    "conv1d * kernel=direct dtype=bf16",
-};
 constexpr ThreeCalls<quern_conv1d_args> kConv1d{quern_conv1d, quern_conv1d_workspace, quern_conv1d_prepare};
 
 enum class Order { places, channels, apart };  // what lies side by side

@@ -257,8 +257,8 @@ constexpr const char* kLines[] = {
     "sort host stage=scan",
     "sort host stage=scatter keys=uint32 value_bytes=4",
     "conv1d host dtype=bf16 weight=bf16 state=bf16 taps=4 width=8",
-    "conv1d host kernel=direct dtype=bf16",
-    "conv1d host kernel=windows dtype=f32",
+    "conv2d host kernel=direct dtype=bf16",
+    "conv2d host kernel=windows dtype=f32",
     "nms host stage=overlaps",
     "nms host stage=keep",
 };

@@ -142,6 +142,11 @@ constexpr auto kRecipes = std::to_array<Recipe>({
       dtype=bf16 batch=4 queries=512 channels=4096 taps=4 tokens=batch*queries x=dtype[tokens,channels]
       weight=dtype[channels,taps] bias=dtype[channels] offsets=int32[batch+1]:steps(queries)
       state=dtype[batch,taps-1,channels] out=dtype[tokens,channels] flags=conv1d_silu)"},
+    {"conv2d", R"(
+      dtype=bf16 batch=8 channels=64 outs=64 height=56 width=56 kernel=3 x=dtype[batch,channels,height,width]
+      weight=dtype[outs,channels,kernel,kernel] bias=dtype[outs]
+      out=dtype[batch,outs,height-kernel+1,width-kernel+1]
+      flops=2*batch*outs*channels*kernel*kernel*(height-kernel+1)*(width-kernel+1) rate=dtype)"},
     {"nms", R"(
       images=16 n=4096 most=300 boxes=f32[images,n,4]:boxes scores=f32[images,n] ids=int32[images,most]
       counts=int32[images] iou_threshold=0.5)"},

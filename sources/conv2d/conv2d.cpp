@@ -1,0 +1,134 @@
+// The conv2d op: convolutions of images, and by the same kernels those along sequences that conv1d is asked for.
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "jit/error.h"
+#include "sources/common_headers.h"
+#include "sources/conv2d/convolution.h"
+#include "sources/description.h"
+#include "sources/embedded.h"
+#include "sources/ops.h"
+#include "sources/strided.h"
+
+namespace quern::ops::conv2d {
+namespace {
+
+constexpr Names<Kernel, 2> kKernels = {{{"windows", Kernel::windows}, {"direct", Kernel::direct}}};
+constexpr auto kConstants = describe<Shape>(tag_conv2d, "conv2d", choice<&Shape::kernel>("kernel", nullptr, kKernels),
+                                            choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes));
+
+Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
+
+jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  return kConstants.to_spec(kConstants.read(given), target.target);
+}
+
+jit::Unit unit(const jit::Spec& spec) {
+  const Shape shape = kConstants.to_shape(spec);
+  const bool windows = shape.kernel == Kernel::windows;
+  jit::Unit unit;
+  unit.op = "conv2d";
+  unit.target = jit::Target::from_tag(spec.target);
+  unit.entry = windows ? "quern_convolution_windows" : "quern_convolution_direct";
+  kConstants.define(shape, &unit);
+  unit.constants.push_back({"BLOCKS_PER_SM", std::to_string(kBlocksPerSm)});
+  unit.source = embedded(windows ? "conv2d/kernels/windows.cuh" : "conv2d/kernels/direct.cuh");
+  unit.headers = device_headers(unit.target);
+  return unit;
+}
+
+// What quern knows of models has no convolutions.
+void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {}
+
+Convolution read_convolution(const quern_conv2d_args& args, const Runtime& runtime, bool may_lack_data) {
+  Convolution c{};
+  c.call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  read_common(args, c);
+  const Place& place = c.call.place;
+  c.x = read(args.x, "x", 4, {Dtype::f16, Dtype::bf16, Dtype::f32}, place);
+  c.dtype = c.x.dtype;
+  c.weight = read(args.weight, "weight", 4, {c.dtype}, place);
+  c.out = read(args.out, "out", 4, {c.dtype}, place);
+  c.stride = {read_number(args.stride_h, "stride_h", 1), read_number(args.stride_w, "stride_w", 1)};
+  c.dilation = {read_number(args.dilation_h, "dilation_h", 1), read_number(args.dilation_w, "dilation_w", 1)};
+  c.groups = read_number(args.groups, "groups", 1);
+  c.pad_begin = {read_number(args.pad_top, "pad_top", 0), read_number(args.pad_left, "pad_left", 0)};
+  c.pad_end = {read_number(args.pad_bottom, "pad_bottom", 0), read_number(args.pad_right, "pad_right", 0)};
+  if (args.activation < QUERN_ACTIVATION_DEFAULT || args.activation > QUERN_ACTIVATION_NONE)
+    refuse_value("activation", std::int64_t{args.activation}, "enum quern_activation");
+  c.activation = args.activation == QUERN_ACTIVATION_NONE ? 0 : args.activation;
+  for (int d = 0; d < 4; ++d) {
+    if (c.weight.shape[d] < 1) refuse_extent("weight", d, c.weight.shape[d], "1 and more");
+  }
+  c.batch = c.x.shape[0], c.image = {c.x.shape[2], c.x.shape[3]};
+  c.outs = c.weight.shape[0], c.channels = c.weight.shape[1], c.kernel = {c.weight.shape[2], c.weight.shape[3]};
+  if (c.outs % c.groups != 0) refuse_value("groups", c.groups, "a divisor of weight.shape[0]");
+  expect_extent(c.x, "x", 1, c.channels * c.groups);
+  const auto read_places = [&](int d, std::int64_t Plane::* of) {
+    const std::int64_t extent = c.image.*of;
+    const std::int64_t places =
+        places_of(extent, c.pad_begin.*of, c.pad_end.*of, c.kernel.*of, c.stride.*of, c.dilation.*of);
+    if (places < 0) refuse_extent("x", d, extent, "as many elements as a window has, with the padding");
+    if (extent + c.pad_begin.*of + c.pad_end.*of > INT32_MAX - 65536) refuse_extent("x", d, extent, "fewer at once");
+    expect_extent(c.out, "out", d, places);
+    c.places.*of = places;
+  };
+  expect_extent(c.out, "out", 0, c.batch);
+  expect_extent(c.out, "out", 1, c.outs);
+  read_places(2, &Plane::rows), read_places(3, &Plane::columns);
+  expect_apart(c.out, "out");
+  expect_beside(c.out, "out", c.x, "x");
+  expect_beside(c.out, "out", c.weight, "weight");
+  c.has_bias = args.bias != nullptr;
+  if (c.has_bias) {
+    const Tensor bias = read(args.bias, "bias", 1, {c.dtype}, place);
+    expect_extent(bias, "bias", 0, c.outs);
+    expect_unit_stride(bias, "bias", 0);
+    c.bias = bias.data;
+  }
+  finish_reading(c, c.image.rows);
+  return c;
+}
+
+}  // namespace
+
+const Op op{"conv2d", unit, parse, list, constants};
+
+jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
+
+std::int64_t read_number(std::int32_t given, const char* name, std::int64_t least) {
+  if (given < 0) refuse_value(name, std::int64_t{given}, "0 and more");
+  return std::max<std::int64_t>(given, least);
+}
+
+void finish_reading(Convolution& c, std::int64_t extent) {
+  const auto element = static_cast<int>(bytes_of(c.dtype));
+  c.chunk = 16 / element;
+  c.group_outs = c.outs / c.groups;
+  for (const auto& [name, tensor] : {std::pair{"x", &c.x}, {"weight", &c.weight}}) {
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor->data);
+    if (address % static_cast<std::uintptr_t>(std::max(c.call.alignment, element)) != 0)
+      refuse_alignment(name, "data", address & (~address + 1), c.call.alignment);
+  }
+  choose_way(c);
+  constexpr std::int64_t kMost = INT32_MAX - 65536;  // as kernels count
+  const std::int64_t rows = c.direct ? c.places.count() : std::max(c.rows, c.group_outs);
+  const std::int64_t each = c.direct ? c.outs : c.k / c.chunk;
+  if (c.image.count() > kMost || rows > kMost || rows * each > kMost)
+    refuse_extent("x", 2, extent, "fewer at once: split the call");
+}
+
+std::uint64_t workspace(const Runtime& runtime, const quern_conv2d_args& args) {
+  return convolution_workspace(runtime, read_convolution(args, runtime, true));
+}
+
+void prepare(const Runtime& runtime, const quern_conv2d_args& args) {
+  convolution_prepare(runtime, read_convolution(args, runtime, true));
+}
+
+void run(const Runtime& runtime, const quern_conv2d_args& args) {
+  convolution_run(runtime, read_convolution(args, runtime, false));
+}
+
+}  // namespace quern::ops::conv2d
