@@ -101,6 +101,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Shape{"group_tail", Element::e5m2, Element::f32, 6, 301, QUERN_SCALE_GROUP, 4, 3},
                     Shape{"block", Element::e4m3, Element::bf16, 300, 272, QUERN_SCALE_BLOCK},
                     Shape{"block_tail", Element::e4m3, Element::f16, 129, 131, QUERN_SCALE_BLOCK, 4, 1},
+                    Shape{"int8_token", Element::i8, Element::bf16, 70, 256, QUERN_SCALE_TOKEN, 0, 16},
+                    Shape{"int8_group_tail", Element::i8, Element::f32, 6, 301, QUERN_SCALE_GROUP, 4, 3},
+                    Shape{"int8_block", Element::i8, Element::f16, 130, 144, QUERN_SCALE_BLOCK},
                     Shape{"no_rows", Element::e4m3, Element::bf16, 0, 256, QUERN_SCALE_GROUP}),
     [](const testing::TestParamInfo<Shape>& s) { return std::string(s.param.name); });
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "tests/ops/compiled.h"
 #include "tests/ops/manifest.h"
 #include "tests/ops/quantize_problem.h"
 
@@ -19,6 +20,11 @@ class Cases {
     c.name = name, c.front = front, c.kind = kind, c.rows = rows, c.n = n;
     cases_.push_back(c);
     return cases_.back();
+  }
+  std::vector<QuantizeCase*> each() {
+    std::vector<QuantizeCase*> all;
+    for (QuantizeCase& c : cases_) all.push_back(&c);
+    return all;
   }
   std::vector<QuantizeCase> take() { return std::move(cases_); }
 
@@ -220,10 +226,46 @@ std::vector<QuantizeCase> products() {
   return all.take();
 }
 
+// Symmetric int8, by every kind of scale.
+std::vector<QuantizeCase> integers() {
+  Cases all;
+  all.add("int8_group", QUERN_FRONT_NONE, QUERN_SCALE_GROUP, 5, 384).odd_values = true;
+  all.add("int8_group_pow2", QUERN_FRONT_NONE, QUERN_SCALE_GROUP, 9, 256).flags = kPowerOfTwo;
+  QuantizeCase& token = all.add("int8_token", QUERN_FRONT_NONE, QUERN_SCALE_TOKEN, 9, 7168);
+  token.odd_values = true, token.x = Element::f16;
+  QuantizeCase& tail = all.add("int8_token_tail", QUERN_FRONT_NONE, QUERN_SCALE_TOKEN, 5, 1001);
+  tail.alignment = 4, tail.padding = 3, tail.odd_values = true, tail.dense = Where::own;
+  all.add("int8_token_long", QUERN_FRONT_NONE, QUERN_SCALE_TOKEN, 2, 40000).x = Element::f32;
+  QuantizeCase& tensor = all.add("int8_tensor", QUERN_FRONT_NONE, QUERN_SCALE_TENSOR, 70, 320);
+  tensor.odd_values = true, tensor.padding = 64;
+  all.add("int8_tensor_none", QUERN_FRONT_NONE, QUERN_SCALE_TENSOR, 0, 320);
+  QuantizeCase& block = all.add("int8_block", QUERN_FRONT_NONE, QUERN_SCALE_BLOCK, 300, 390);
+  block.odd_values = true, block.padding = 10;
+  // Most of its numbers are too large for it.
+  QuantizeCase& given = all.add("int8_static", QUERN_FRONT_NONE, QUERN_SCALE_STATIC, 6, 512);
+  given.odd_values = true, given.given_scale = 0.004, given.x = Element::f32;
+  QuantizeCase& norm = all.add("int8_rms_token", QUERN_FRONT_RMSNORM, QUERN_SCALE_TOKEN, 4, 5120);
+  norm.residual = true, norm.sum = Where::own, norm.weight = Parameter::like_x;
+  QuantizeCase& layer = all.add("int8_layer_group", QUERN_FRONT_LAYERNORM, QUERN_SCALE_GROUP, 7, 333);
+  layer.alignment = 4, layer.padding = 3, layer.weight = layer.bias = Parameter::f32, layer.x = Element::f32;
+  QuantizeCase& product = all.add("int8_silu_token", QUERN_FRONT_SILU_MUL, QUERN_SCALE_TOKEN, 5, 2048);
+  product.odd_values = true;
+  for (QuantizeCase* const c : all.each()) c->out = Element::i8;
+  return all.take();
+}
+
+const ForEveryTarget kTemplates = {
+    "quantize * x=bf16 out=int8 scale=token columns=4096",
+    "quantize * x=f32 out=int8 scale=group columns=512 tail=1",
+    "quantize * x=f16 out=int8 scale=block",
+    "dequantize * x=int8 out=bf16",
+};
+
 class Quantize : public testing::TestWithParam<QuantizeCase> {};
 std::string name_of(const testing::TestParamInfo<QuantizeCase>& c) { return c.param.name; }
 INSTANTIATE_TEST_SUITE_P(Plain, Quantize, testing::ValuesIn(plain()), name_of);
 INSTANTIATE_TEST_SUITE_P(Norms, Quantize, testing::ValuesIn(norms()), name_of);
+INSTANTIATE_TEST_SUITE_P(Integers, Quantize, testing::ValuesIn(integers()), name_of);
 INSTANTIATE_TEST_SUITE_P(Products, Quantize, testing::ValuesIn(products()), name_of);
 
 TEST_P(Quantize, IsWhatItsDefinitionSays) {
