@@ -1,10 +1,16 @@
-// Pages that lie further off than 32 bits reach, in elements and in slots: a cache of 34 GB of which a few pages exist.
+// Pages that lie further off than 32 bits reach, in elements and in slots: caches of tens of GB of which a few pages
+// exist.
 // On `host`, where memory that nobody has touched costs nothing.
 // SPDX-License-Identifier: Apache-2.0
 #include <sys/mman.h>
 
+#include <cstring>
+#include <memory>
+#include <vector>
+
 #include "tests/ops/compiled.h"
 #include "tests/ops/cuda.h"
+#include "tests/ops/mla_cases.h"
 #include "tests/ops/rows.h"
 
 namespace quern::test {
@@ -83,6 +89,64 @@ TEST(FarPages, AreWrittenReadAndCopied) {
   copy.k = k_cache.get(), copy.v = v_cache.get(), copy.sources = from.tensor(), copy.destinations = to.tensor();
   ASSERT_NO_FATAL_FAILURE(run_op(context(), kCopy, copy));
   attend({kFar[1] + 1, 5, kFar[0] - 7});
+}
+
+// The pages of a tensor of a latent cache, moved so far apart that no distance between two of them has 32 bits.
+class MovedPages {
+ public:
+  explicit MovedPages(TensorBox& box)
+      : memory_(static_cast<std::size_t>(box.shape[0] * kApart) * box.tensor.dtype.bits / 8) {
+    if (memory_.data() == nullptr) return;
+    const auto element = static_cast<std::size_t>(box.tensor.dtype.bits) / 8;
+    std::int64_t page = 1;
+    for (std::int32_t d = box.tensor.ndim - 1; d > 0; --d) box.strides[d] = page, page *= box.shape[d];
+    for (std::int64_t i = 0; i < box.shape[0]; ++i) {
+      std::memcpy(memory_.data() + static_cast<std::size_t>(i * kApart) * element,
+                  static_cast<char*>(box.tensor.data) + static_cast<std::size_t>(i * page) * element,
+                  static_cast<std::size_t>(page) * element);
+    }
+    box.strides[0] = kApart, box.tensor.strides = box.strides;
+    box.place(memory_.data());
+  }
+  bool there() const { return memory_.data() != nullptr; }
+
+ private:
+  static constexpr std::int64_t kApart = (std::int64_t{1} << 31) + 4096;
+  Mapping memory_;
+};
+
+class FarLatentPages : public testing::TestWithParam<MlaCase> {};
+MlaCases latent_caches() {
+  MlaCases list;
+  const std::vector<MlaLengths> sequences = {{1, 140}, {2, 20}, {1, 65}};
+  list.add("plain", sequences, [](MlaCase& c) { c.causal = true; });
+  list.add("heads140", sequences, [](MlaCase& c) { c.heads = 140; });
+  list.add("d64_pages_of_8", sequences,
+           [](MlaCase& c) { c.d_latent = 64, c.d_rope = 16, c.page_size = 8, c.element = Element::f16; });
+  list.add("two_pools", sequences, [](MlaCase& c) { c.two_pools = true; });
+  list.add("indptr", sequences, [](MlaCase& c) { c.indptr = true, c.d_latent = 128; });
+  list.add("e4m3_tensor", sequences, [](MlaCase& c) { c.cache = MlaCache::e4m3_tensor; });
+  list.add("e4m3_token", sequences, [](MlaCase& c) { c.cache = MlaCache::e4m3_token; });
+  list.add("rows656", sequences, [](MlaCase& c) { c.cache = MlaCache::rows656; });
+  list.add("list", sequences, [](MlaCase& c) { c.top_k = 32; });
+  list.add("slots", sequences, [](MlaCase& c) { c.top_k = 32, c.slots = true, c.d_latent = 64; });
+  return list;
+}
+INSTANTIATE_TEST_SUITE_P(Caches, FarLatentPages, testing::ValuesIn(latent_caches().cases()), name_of_mla_case);
+
+TEST_P(FarLatentPages, AreRead) {
+  if (on_cuda()) GTEST_SKIP() << "so much memory is not set aside on a GPU";
+  MlaProblem problem(GetParam(), Random(GetParam().name));
+  std::vector<std::unique_ptr<MovedPages>> moved;
+  moved.push_back(std::make_unique<MovedPages>(problem.cache));
+  if (problem.cache_rope.given()) moved.push_back(std::make_unique<MovedPages>(problem.cache_rope));
+  if (problem.cache_scale.given() && problem.cache_scale.tensor.ndim == 2)
+    moved.push_back(std::make_unique<MovedPages>(problem.cache_scale));
+  for (const auto& each : moved) {
+    if (!each->there()) GTEST_SKIP() << "no room for such a mapping";
+  }
+  ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+  problem.check();
 }
 
 }  // namespace

@@ -40,6 +40,24 @@ MlaCases heads() {
       c.causal = true;
     });
   }
+  // More than any model's: a token's heads are then rows of several blocks.
+  for (const int heads : {129, 200, 257}) {
+    list.add("heads" + std::to_string(heads), {{1, 70}, {2, 20}}, [&](MlaCase& c) {
+      c.heads = heads;
+      c.causal = true;
+    });
+    list.add("heads" + std::to_string(heads) + "_d64", {{1, 300}, {3, 65}, {1, 0}}, [&](MlaCase& c) {
+      c.heads = heads, c.d_latent = 64, c.d_rope = 16;
+      c.sinks = c.two_q = c.two_pools = true;
+    });
+  }
+  list.add("heads130_heads_first", {{2, 40}, {1, 65}}, [](MlaCase& c) {
+    c.heads = 130, c.d_latent = 128, c.heads_first = c.two_q = true, c.element = Element::f16;
+  });
+  list.add("heads144_e4m3_token", {{1, 70}, {2, 33}},
+           [](MlaCase& c) { c.heads = 144, c.cache = MlaCache::e4m3_token, c.causal = true; });
+  list.add("heads136_rows656", {{1, 70}, {2, 20}}, [](MlaCase& c) { c.heads = 136, c.cache = MlaCache::rows656; });
+  list.add("heads160_list", {{1, 140}, {2, 70}}, [](MlaCase& c) { c.heads = 160, c.top_k = 64, c.max_sms = 1; });
   return list;
 }
 QUERN_MLA_CASES(Heads, heads());
