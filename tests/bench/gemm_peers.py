@@ -57,9 +57,7 @@ def read_arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--shapes", type=shapes, metavar="MxNxK,...", help="of every kind; default: each one's own")
     parser.add_argument("--json", help="write the rows and figures here")
     parser.add_argument("--seed", type=int, help="of the data and of random shapes")
-    parser.add_argument(
-        "--random", type=int, metavar="N", help="draw N products a kind (bf16, tensor, row, block, grouped)"
-    )
+    parser.add_argument("--random", type=int, metavar="N", help=f"draw N products a kind ({', '.join(SWEPT)})")
     parser.add_argument("--seconds", type=float, default=1e9, help="--random: begin no product after so long")
     parser.add_argument("--rounds", type=int, default=40, help="calls of each side that are timed (at least 30)")
     parser.add_argument("--replays", type=int, default=11, help="replays of each side's graph that are timed")

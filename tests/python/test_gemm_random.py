@@ -10,7 +10,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "bench"))
 import gemm_peers
 from gemm import distribution
-from gemm.projections import DEEPSEEK, MODELS, MOST_ROWS, MULTIPLE, RANKS, random_experts, random_shape
+from gemm.projections import DEEPSEEK, MODELS, MOST_ROWS, MULTIPLE, RANKS, random_experts, random_shape, with_blocks
 from gemm.shapes import SWEPT, Shape
 
 
@@ -33,6 +33,23 @@ def test_experts_share_all_rows():
         experts = random_experts(random.Random(seed))
         assert sum(experts.counts) == experts.shape.m
         assert len(experts.counts) == experts.shape.groups
+
+
+def test_experts_with_block_scales_are_what_the_peer_takes():
+    taken = 0
+    for seed in range(40):
+        experts = random_experts(random.Random(seed))
+        for kind in ("contiguous", "masked"):
+            if not (blocks := with_blocks(experts, kind, 1 << 30, 1 << 29)):
+                continue
+            taken += 1
+            m, n, k, counts = blocks.shape.m, blocks.shape.n, blocks.shape.k, blocks.counts
+            assert n % 128 == 0 and k % 128 == 0 and len(counts) == blocks.shape.groups
+            if kind == "contiguous":
+                assert sum(counts) == m and all(count % 128 == 0 for count in counts)
+            else:
+                assert counts == experts.counts and max(counts) <= m < max(counts) + 4
+    assert taken > 20
 
 
 def product(m, call, graph=None, kind="bf16", error=""):

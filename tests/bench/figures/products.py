@@ -123,6 +123,8 @@ def weights() -> Picture:
 SWEPT = {
     **{kind: (title, colour) for kind, (title, colour, _) in KINDS.items()},
     "grouped": ("grouped / CUTLASS", GREY),
+    "contiguous": ("contiguous experts, block scales / DeepGEMM", GREY),
+    "masked": ("masked experts, block scales / DeepGEMM", GREY),
 }
 
 
@@ -142,7 +144,7 @@ def random_products() -> Picture:
         title, colour = SWEPT[kind]
         above = top + i * (high + 34)
         y = Scale(0.6, 2.6, above + high, above, log=True)
-        x = Scale(1, 16384 if kind == "grouped" else 8192, left, right, log=True)
+        x = Scale(1, 8192 if kind in KINDS else 16384, left, right, log=True)
         points = [
             (product["shape"]["m"], product["graph_us"][product["peer"]] / product["graph_us"]["quern"])
             for product in products

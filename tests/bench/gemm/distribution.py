@@ -30,6 +30,8 @@ GOALS = {
     "row": Goal(1.08, 0.98, 0.97),
     "block": Goal(1.05, 0.95, 0.97),
     "grouped": Goal(1.03, 0.95, 0.97),
+    "contiguous": Goal(1.03, 0.95, 0.97),
+    "masked": Goal(1.03, 0.95, 0.97),
 }
 
 

@@ -70,6 +70,7 @@ DEEPSEEK = [
     (7168, 2048, "k"),
 ]
 RANKS = (1, 2, 4, 8)
+BLOCK = 128  # of block scales, and rows of a tile of contiguous experts
 
 
 def _log_uniform(random_: random.Random, least: int, most: int) -> int:
@@ -128,3 +129,18 @@ def random_experts(random_: random.Random) -> Experts:
     for expert in random_.choices(range(experts), weights, k=rows):
         counts[expert] += 1
     return Experts(Shape(rows, n, k, experts), counts)
+
+
+def with_blocks(experts: Experts, kind: str, operand_bytes: int, result_bytes: int) -> Experts | None:
+    """The same with block scales, as contiguous or masked groups, where they fit: whole groups of k and columns, which
+    the peer wants, and contiguous experts of whole tiles. M is then all rows, or the most that a masked expert has."""
+    shape, counts = experts.shape, experts.counts
+    if kind == "contiguous":
+        counts = [-(-count // BLOCK) * BLOCK for count in counts]
+    rows = sum(counts) if kind == "contiguous" else -(-max(counts) // 4) * 4
+    slots = rows if kind == "contiguous" else rows * shape.groups
+    whole = shape.n % BLOCK == 0 and shape.k % BLOCK == 0
+    read, written = slots * shape.k, slots * shape.n * 2
+    if not whole or read > operand_bytes // 2 or read + shape.groups * shape.n * shape.k > operand_bytes:
+        return None
+    return Experts(Shape(rows, shape.n, shape.k, shape.groups), counts) if written <= result_bytes else None

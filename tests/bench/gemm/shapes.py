@@ -99,8 +99,8 @@ PORTABLE_MANY, PORTABLE_FEW = Shape(4096, 7168, 16384), Shape(16, 7168, 16384)
 
 # What --only chooses from: the kinds over their shapes, then what is timed once.
 SECTIONS = [*KINDS, "programmatic", "masked", "contiguous", "portable"]
-# What random products are drawn of; grouped ones have a scale a row and column.
-SWEPT = ["bf16", "tensor", "row", "block", "grouped"]
+# What random products are drawn of; grouped ones have a scale a row and column, contiguous and masked ones blocks'.
+SWEPT = ["bf16", "tensor", "row", "block", "grouped", "contiguous", "masked"]
 
 
 @dataclass(frozen=True)

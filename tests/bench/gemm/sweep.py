@@ -20,7 +20,7 @@ from quern import Context
 
 from .clock import Clock
 from .operands import GROUP, LIMIT, Operands, dequantised, difference, rows_fastest
-from .projections import random_experts, random_shape
+from .projections import random_experts, random_shape, with_blocks
 from .shapes import KINDS, Shape
 from .sides import CUBLASLT, DEEPGEMM, QUERN, Call, Peers, Quern
 
@@ -28,6 +28,7 @@ POOL_BYTES, RESULT_BYTES = 1 << 30, 1 << 29
 # A graph goes through so many bytes of operands, and has at least so many calls.
 ROTATED_BYTES, GRAPH_CALLS, MOST_SETS = 192 << 20, 12, 96
 CALLS, REPLAYS = 9, 5
+EXPERTS = ("grouped", "contiguous", "masked")  # the kinds that are a mixture's products
 LARGEST_FLOPS = 3e12  # of a product: longer ones would take the time of a hundred others
 # Signs and mantissas are random, magnitudes between 1/2 and 2: the power that a device draws depends on the bits.
 PATTERNS = {1: (0x8787878787878787, 0x3030303030303030), 2: (0x80FF80FF80FF80FF, 0x3F003F003F003F00)}
@@ -64,8 +65,11 @@ def draw(kinds: list[str], count: int, seed: int) -> list[Product]:
     products = []
     for _ in range(count):
         for kind in kinds:
-            if kind == "grouped":
+            if kind in EXPERTS:
                 experts = random_experts(random_)
+                while kind != "grouped" and not (blocks := with_blocks(experts, kind, POOL_BYTES, RESULT_BYTES)):
+                    experts = random_experts(random_)
+                experts = experts if kind == "grouped" else blocks
                 products.append(Product(kind, experts.shape, experts.counts))
                 continue
             shape = random_shape(random_)
@@ -133,15 +137,18 @@ class Sweep:
     def run(self, product: Product) -> None:
         """Errors are in the product."""
         try:
-            sets, makers, reference = (self._experts if product.counts else self._dense)(product)
+            prepare = (
+                self._dense if not product.counts else self._experts if product.kind == "grouped" else self._blocks
+            )
+            sets, makers, reference = prepare(product)
             calls = {side: [make(given) for given in sets] for side, make in makers.items()}
             product.peer = next((side for side in makers if side != QUERN), "")
             results = {}
             for side, of_side in calls.items():
                 sets[0].poison()
                 result = of_side[0]()  # quern's calls give none
-                results[side] = (result if isinstance(result, torch.Tensor) else sets[0].out).clone()
-            expected = results[product.peer] if product.peer else reference()
+                results[side] = _written(product, result if isinstance(result, torch.Tensor) else sets[0].out)
+            expected = results[product.peer] if product.peer else _written(product, reference())
             product.difference = difference(results[QUERN], expected)
             if not product.difference < LIMIT:
                 raise RuntimeError(f"1 - 2<x,y>/(x^2+y^2) is {product.difference:.3g}; allowed: below {LIMIT:g}")
@@ -204,6 +211,48 @@ class Sweep:
             return torch.cat(parts)
 
         return sets, makers, reference
+
+    def _blocks(self, product: Product) -> tuple[list[Operands], dict[str, Any], Callable[[], torch.Tensor]]:
+        """Contiguous or masked groups with block scales, beside DeepGEMM."""
+        shape, counts, contiguous = product.shape, product.counts, product.kind == "contiguous"
+        m, n, k, blocks = shape.m, shape.n, shape.k, shape.k // GROUP
+        rows = (m,) if contiguous else (shape.groups, m)
+        sets = self._pool.sets((*rows, k), (shape.groups, n, k), (*rows, n), 1)
+        scale_a = rows_fastest(self._pool.scales(*rows, blocks))
+        scale_b = self._pool.scales(shape.groups, n // GROUP, blocks)
+        for given in sets:
+            given.scale_a, given.scale_b = scale_a, scale_b
+        of_experts = torch.tensor(counts, dtype=torch.int32, device=self._device)
+        expert_of_rows = torch.arange(shape.groups, dtype=torch.int32, device=self._device).repeat_interleave(
+            of_experts
+        )
+        offsets = torch.nn.functional.pad(of_experts.cumsum(0, dtype=torch.int32), (1, 0))
+        given_rows = {"offsets": offsets} if contiguous else {"counts": of_experts}
+        makers: dict[str, Any] = {QUERN: lambda given: self._quern.grouped(given, **given_rows)}
+        deepgemm, expected = self._peers.deepgemm, max(1, sum(counts) // shape.groups)
+        if deepgemm and contiguous:
+            makers[DEEPGEMM] = lambda given: deepgemm.contiguous(given, expert_of_rows)
+        elif deepgemm:
+            makers[DEEPGEMM] = lambda given: deepgemm.masked(given, of_experts, expected)
+
+        def reference() -> torch.Tensor:
+            first = sets[0]
+            a, b = dequantised(first.a, scale_a, 1), dequantised(first.b, scale_b, GROUP)
+            if not contiguous:
+                return a @ b.transpose(-2, -1)
+            ends = offsets.tolist()
+            return torch.cat(
+                [a[begin:end] @ b[e].T for e, (begin, end) in enumerate(zip(ends, ends[1:], strict=False))]
+            )
+
+        return sets, makers, reference
+
+
+def _written(product: Product, result: torch.Tensor) -> torch.Tensor:
+    """A copy of the rows that are results: of masked groups those that their counts tell."""
+    if product.kind != "masked":
+        return result.clone()
+    return torch.cat([result[expert, :count] for expert, count in enumerate(product.counts)])
 
 
 def _grouped_peer(given: Operands, ends: torch.Tensor) -> Call:
