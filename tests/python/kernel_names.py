@@ -17,6 +17,7 @@ class Name:
 
 
 F16, BF16, E4M3 = 2e-3, 1.6e-2, 0.07  # one rounding of the result
+INT8 = 0.02  # of numbers of a few units, by a scale of a row
 
 
 def _names(family: str, *rows: tuple) -> list[Name]:
@@ -163,6 +164,13 @@ NAMES = [
         ("histogram int32", "context.histogram(integers, 10)", "np.bincount(integers, minlength=10)", 0),
         (
             "quantise int8",
+            "restored(context, x, 'int8')",
+            "x",
+            INT8,
+            'context.quantize(x, scale_kind="token", dtype="int8")',
+        ),
+        (
+            "quantise int8, by a scale that is given",
             'context.pointwise("int8(round(tensor0 / scalar0))", [x], scalars=[0.05], dtype="int8")',
             "np.clip(np.rint(x / np.float32(0.05)), -128, 127)",
             0,
@@ -216,6 +224,24 @@ NAMES = [
             "conv1d: stride, padding, dilation, groups",
             "context.conv1d(image[:, :4], kernels, stride=2, padding=3, dilation=2, groups=2)",
             "convolved(image[:, :4], kernels, 2, 3, 2, 2)",
+            1e-4,
+        ),
+        (
+            "conv2d: stride, padding, dilation, groups",
+            "context.conv2d(photo, kernels_of_2, stride=(2, 1), padding=1, dilation=(1, 2), groups=2)",
+            "convolved2d(photo, kernels_of_2, (2, 1), 1, (1, 2), 2)",
+            1e-4,
+        ),
+        (
+            "conv2d, channels last, + bias + relu",
+            'context.conv2d(photo_last.transpose(0, 3, 1, 2), kernels_of_4, row8, padding="same", activation="relu")',
+            "convolved_photo()",
+            1e-4,
+        ),
+        (
+            "patch embedding",
+            "context.conv2d(photo[:, :3], patches, stride=4)",
+            "convolved2d(photo[:, :3], patches, (4, 4), 0, (1, 1), 1)",
             1e-4,
         ),
     ),
@@ -321,6 +347,5 @@ NAMES = [
 ABSENT = {
     "PoPE": "rotary tables with signs of their own: give `rope` a table where it is one of cosines and sines",
     "W8A16, W4A16, W4A4, int8, int4 and NVFP4 products": "quantised products are of e4m3 and e5m2, on both sides",
-    "conv2d": "",
     "FFT and audio front ends": "",
 }

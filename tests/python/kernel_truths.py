@@ -57,6 +57,16 @@ def arrays(rng: np.random.Generator) -> dict[str, Array]:
     for name, dtype in (("h", half), ("b", brain), ("e", ml_dtypes.float8_e4m3fn)):
         a[f"x{name}128"], a[f"w{name}128"] = a["x128"].astype(dtype), a["w128"].astype(dtype)
     a |= {"unit": np.ones(1, np.float32), "taps": normal(40, 4)}
+    a |= {
+        "photo": normal(2, 4, 12, 8),
+        "photo_last": normal(2, 12, 8, 4),
+        "patches": normal(16, 3, 4, 4),
+    }
+    a |= {
+        "kernels_of_4": normal(8, 4, 3, 3),
+        "kernels_of_2": normal(8, 2, 3, 3),
+        "row8": normal(8),
+    }
 
     logits = normal(5, 32)
     a |= {"certain": np.where(np.arange(32) == logits.argmax(1)[:, None], 1e4, logits).astype(np.float32)}
@@ -195,6 +205,33 @@ def convolved(x: Array, weight: Array, stride: int, padding: int, dilation: int,
     return y
 
 
+def convolved2d(
+    x: Array,
+    weight: Array,
+    stride: tuple[int, int],
+    padding: int,
+    dilation: tuple[int, int],
+    groups: int,
+) -> Array:
+    x = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    outs, channels, *kernel = weight.shape
+    rows, columns = ((x.shape[2 + d] - dilation[d] * (kernel[d] - 1) - 1) // stride[d] + 1 for d in range(2))
+    y = np.zeros((len(x), outs, rows, columns))
+    for o in range(outs):
+        first = o // (outs // groups) * channels
+        for i in range(kernel[0]):
+            for j in range(kernel[1]):
+                window = x[:, first : first + channels, i * dilation[0] :, j * dilation[1] :]
+                window = window[
+                    :,
+                    :,
+                    : (rows - 1) * stride[0] + 1 : stride[0],
+                    : (columns - 1) * stride[1] + 1 : stride[1],
+                ]
+                y[:, o] += np.tensordot(window, weight[o, :, i, j], (1, 0))
+    return y
+
+
 def kept(p: Array, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0) -> Array:
     out = np.zeros_like(p)
     for row, to in zip(p, out, strict=True):
@@ -225,8 +262,13 @@ def steps(values: dict[str, Array]) -> dict[str, Any]:
             caches.reshape(2, 80, 2, 32)[:, slots] = k, v
         return caches[0], caches[1]
 
-    def restored(context: Any, x: Array) -> Array:
-        return context.dequantize(*context.quantize(x, scale_kind="token"), scale_kind="token")
+    def restored(context: Any, x: Array, dtype: str = "e4m3") -> Array:
+        return context.dequantize(*context.quantize(x, scale_kind="token", dtype=dtype), scale_kind="token")
+
+    def convolved_photo() -> Array:
+        x, weight, bias = (doubled(values)[name] for name in ("photo_last", "kernels_of_4", "row8"))
+        y = convolved2d(x.transpose(0, 3, 1, 2), weight, (1, 1), 1, (1, 1), 1)
+        return np.maximum(y + bias[:, None, None], 0)
 
     def product_of_blocks(context: Any) -> Array:
         a, scale_a = context.quantize(values["x128"], scale_kind="group")
@@ -256,5 +298,5 @@ def steps(values: dict[str, Array]) -> dict[str, Any]:
 
     return {
         "appended": appended, "restored": restored, "product_of_blocks": product_of_blocks, "grouped": grouped,
-        "merged": merged,
+        "merged": merged, "convolved_photo": convolved_photo,
     }  # fmt: skip

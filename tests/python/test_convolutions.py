@@ -1,8 +1,11 @@
 # Convolutions along sequences from Python on the host target, NumPy in and out.
 # SPDX-License-Identifier: Apache-2.0
+import math
+
 import numpy as np
 import pytest
 import quern
+from kernel_truths import convolved2d
 
 
 def test_conv1d_goes_on_from_its_state(context, rng):
@@ -76,3 +79,47 @@ def test_conv1d_in_general_refuses(context):
             context.conv1d(x, weight, **given)
     with pytest.raises(quern.InvalidError, match="stride"):
         context.conv1d(np.zeros((4, 8), np.float32), np.zeros((8, 3), np.float32), stride=2)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("stride", "padding", "sides", "dilation", "groups", "activation"),
+    [
+        (1, 0, (0, 0, 0, 0), 1, 1, "none"),
+        ((2, 1), 1, (1, 1, 1, 1), 1, 1, "relu"),
+        (1, "same", (2, 2, 1, 2), (2, 1), 2, "silu"),
+        (3, ((0, 4), (1, 2)), (0, 4, 1, 2), 1, 8, "gelu"),
+        (1, (1, 0), (1, 1, 0, 0), 1, 1, "gelu_tanh"),
+        (1, "valid", (0, 0, 0, 0), 1, 1, "none"),
+    ],
+)
+def test_conv2d(context, rng, stride, padding, sides, dilation, groups, activation, last):
+    x = rng.standard_normal((2, 16, 10, 13)).astype(np.float32)
+    weight = rng.standard_normal((24, 16 // groups, 3, 4)).astype(np.float32)
+    bias = rng.standard_normal(24).astype(np.float32)
+    given = np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
+    rest = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, "activation": activation}
+    out = context.conv2d(given, weight, bias, **rest)
+    assert (out.strides[1] == 4) == last
+    padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), sides[:2], sides[2:]))
+    both = [(n, n) if isinstance(n, int) else n for n in (stride, dilation)]
+    exact = convolved2d(padded, weight.astype(np.float64), both[0], 0, both[1], groups) + bias[:, None, None]
+    functions = {
+        "none": lambda y: y,
+        "relu": lambda y: np.maximum(y, 0),
+        "silu": lambda y: y / (1 + np.exp(-y)),
+        "gelu": lambda y: y / 2 * (1 + np.vectorize(math.erf)(y / math.sqrt(2))),
+        "gelu_tanh": lambda y: y / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y**3))),
+    }
+    np.testing.assert_allclose(out, functions[activation](exact), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(context.conv2d(given[0], weight, bias, **rest), out[0], rtol=1e-5, atol=1e-5)
+
+
+def test_conv2d_refuses(context):
+    x, weight = np.zeros((2, 8, 9, 9), np.float32), np.zeros((8, 8, 3, 3), np.float32)
+    for given in ({"padding": "full"}, {"padding": "same", "stride": 2}, {"groups": 3}, {"stride": 0},
+                  {"dilation": (1, -1)}, {"padding": (1, 1, 1)}, {"activation": "tanh"}):  # fmt: skip
+        with pytest.raises(quern.InvalidError, match=f"{next(iter(given))}|padding"):
+            context.conv2d(x, weight, **given)
+    with pytest.raises(quern.InvalidError, match="window"):
+        context.conv2d(x, weight, dilation=5)

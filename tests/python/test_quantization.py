@@ -8,7 +8,7 @@ import pytest
 import quern
 
 E4M3, E5M2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
-LARGEST = {E4M3: 448.0, E5M2: 57344.0}
+LARGEST = {E4M3: 448.0, E5M2: 57344.0, np.int8: 127.0}
 STEP = {E4M3: 2.0**-4, E5M2: 2.0**-3}  # the relative rounding error
 
 
@@ -59,6 +59,18 @@ def test_there_and_back(context, rng, kind, dtype, source):
     np.testing.assert_allclose(back, wide(out) * spread(scale, kind, x.shape), rtol=1e-6)
     half = context.dequantize(out, scale, scale_kind=kind, out_dtype="f16")
     assert half.dtype == np.float16
+
+
+@pytest.mark.parametrize("kind", ["tensor", "token", "group", "block"])
+def test_int8_there_and_back(context, rng, kind):
+    x = rng.standard_normal((133, 272), np.float32)
+    out, scale = context.quantize(x, scale_kind=kind, dtype="int8")
+    assert out.dtype == np.int8
+    np.testing.assert_allclose(scale, largest_that_share(x, kind) / 127, rtol=1e-6)
+    each = spread(scale, kind, x.shape)
+    np.testing.assert_allclose(out, np.rint(x / each), atol=1)
+    assert np.abs(out.astype(int)).max() == 127
+    np.testing.assert_allclose(context.dequantize(out, scale), out * each, rtol=1e-6)
 
 
 def test_scales_lie_as_a_product_reads_them(context, rng):
@@ -144,7 +156,7 @@ def test_products_in_front(context, rng, front):
         ({"scale_kind": "static"}, "scale_kind: 'static' given"),
         ({"front": "softmax"}, "front: 'softmax' given; allowed are none, rmsnorm, layernorm"),
         ({"dtype": "e3m4"}, "'e3m4' is no element type"),
-        ({"dtype": "uint8"}, "dtype: uint8 given; allowed are e4m3 and e5m2"),
+        ({"dtype": "uint8"}, "dtype: uint8 given; allowed are e4m3, e5m2 and int8"),
         ({"scale_kind": "none", "scale": np.ones(1, np.float32)}, "out, scale: given with scale_kind"),
         ({"front": "rmsnorm", "weight": np.ones(3, np.float32)}, "weight"),
         ({"epsilon": 1.0}, "quantize has no argument 'epsilon'"),

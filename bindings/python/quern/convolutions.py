@@ -1,4 +1,4 @@
-# Convolutions along sequences, making the outputs that are not given.
+# Convolutions along sequences and of images, making the outputs that are not given.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -93,6 +93,81 @@ class Convolutions(Ops):
             has_state=has_state, out=out, silu=silu, **launch,
         )  # fmt: skip
         return out
+
+    def conv2d(
+        self,
+        x: Any,
+        weight: Any,
+        bias: Any = None,
+        *,
+        stride: int | tuple[int, int] = 1,
+        padding: int | tuple[int, int] | tuple[tuple[int, int], tuple[int, int]] | str = 0,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
+        activation: str = "none",
+        out: Any = None,
+        **launch: Any,
+    ) -> Any:
+        """The convolution of images that torch.nn.functional.conv2d knows; returns out.
+
+        x          [batch, channels, height, width] f16, bf16 or f32, or [channels, height, width] of one sample; any
+                   strides: [batch, height, width, channels] is given as a view, np.moveaxis(x, -1, 1), and is fastest
+        weight     [out channels, channels / groups, kernel height, kernel width], x's element type
+        bias       optional [out channels], x's element type
+        stride, dilation    of rows and columns: from window to window, and from tap to tap; a number is both
+        padding    zeros around x: how many, or (above and below, on the left and right), or ((above, below), (left,
+                   right)); "valid" is 0; "same", with stride 1, as many as keep height and width, the odd one behind
+        groups     divides channels and out channels
+        activation "relu", "gelu", "gelu_tanh", "silu" or "none", of the sum with the bias
+        out        [batch, out channels, height', width'],
+                   height' = (height + padding - dilation (kernel height - 1) - 1) / stride + 1, width' likewise;
+                   None: allocated by x's framework, in x's order of channels and places"""
+        outs, _, *kernel = shape_of(weight, "weight", 4)
+        strides, dilations = _both(stride, "stride"), _both(dilation, "dilation")
+        reach = [d * (k - 1) for d, k in zip(dilations, kernel, strict=True)]
+        given = (padding, padding) if isinstance(padding, (int, str)) else padding
+        if len(given) != 2:
+            raise InvalidError(f"padding: {padding!r} given; allowed are one of all sides, or two of rows and columns")
+        sides = [_padding(p, s, r) for p, s, r in zip(given, strides, reach, strict=True)]
+        one = len(shape_of(x, "x")) == 3
+        x = _with_batch(x) if one else x
+        batch, _, *image = shape_of(x, "x", 4)
+        places = [
+            max((n + before + behind - r - 1) // max(s, 1) + 1, 0)
+            for n, (before, behind), r, s in zip(image, sides, reach, strides, strict=True)
+        ]
+        if out is None:
+            out = _empty_image(x, batch, outs, *places)
+        elif one:
+            out = _with_batch(out)
+        self.call(
+            "conv2d", x=x, weight=weight, bias=bias, out=out, stride_h=strides[0], stride_w=strides[1],
+            dilation_h=dilations[0], dilation_w=dilations[1], groups=groups, pad_top=sides[0][0],
+            pad_bottom=sides[0][1], pad_left=sides[1][0], pad_right=sides[1][1], activation=activation, **launch,
+        )  # fmt: skip
+        return _without_batch(out) if one else out
+
+
+def _both(given: int | tuple[int, int], name: str) -> tuple[int, int]:
+    rows, columns = (given, given) if isinstance(given, int) else given
+    for number in (rows, columns):
+        if number < 1:
+            raise InvalidError(f"{name}: {given!r} given; allowed are 1 and more")
+    return rows, columns
+
+
+def _empty_image(x: Any, batch: int, outs: int, rows: int, columns: int) -> Any:
+    """[batch, outs, rows, columns], its channels side by side where x's are."""
+    array = x.array if isinstance(x, Tensor) else x
+    stride = array.stride() if callable(getattr(array, "stride", None)) else getattr(array, "strides", None)
+    channels_last = stride is not None and array.shape[1] > 1 and stride[1] < stride[3]
+    kind = element(x, "x")
+    if not channels_last:
+        return empty((batch, outs, rows, columns), x, "out", kind)
+    made = empty((batch, rows, columns, outs), x, "out", kind)
+    if isinstance(made, Tensor):
+        return Tensor(made.array.transpose(0, 3, 1, 2), kind)
+    return made.permute(0, 3, 1, 2) if hasattr(made, "permute") else made.transpose(0, 3, 1, 2)
 
 
 def _padding(given: int | tuple[int, int] | str, stride: int, reach: int) -> tuple[int, int]:

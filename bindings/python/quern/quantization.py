@@ -1,4 +1,4 @@
-# Quantisation to 8-bit floating point and back, making the outputs that are not given.
+# Quantisation to 8 bits and back, making the outputs that are not given.
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Quantization(Ops):
         scale_kind    "static": scale [1] is read; "tensor": [1]; "token": [rows]; "group", of 1x128: [rows,
                       ceil(n/128)]; "block", of 128x128: [ceil(rows/128), ceil(n/128)]; "none": only dense is written
         front         "none", "rmsnorm", "layernorm", "silu_mul", "gelu_mul" or "gelu_tanh_mul"
-        dtype         "e4m3" or "e5m2"
+        dtype         "e4m3", "e5m2" or "int8": symmetric, to nearest even, -127 to 127
         residual      norms: [rows, n], added to x before; residual_out, which may be residual or x, receives the sum
         weight, bias  norms: [n]; weight_plus_one: they multiply by 1 + weight
         eps           norms
         power_of_two  round scales up to powers of two
         dense         [rows, n] of x's type: receives y itself
-        out           [rows, n] of dtype, or uint8; None: allocated by x's framework, its rows 16-byte aligned (padded
-                      in between where n is no multiple of 16)
+        out           [rows, n] of dtype, or uint8 for e4m3 and e5m2; None: allocated by x's framework, its rows 16-byte
+                      aligned (padded in between where n is no multiple of 16)
         scale         f32; None: allocated, rows contiguous"""
         rows, n = shape_of(x, "x", 2)
         n = n // 2 if front in _PRODUCTS else n
@@ -57,8 +57,8 @@ class Quantization(Ops):
                 raise InvalidError('out, scale: given with scale_kind "none", which writes neither')
         else:
             if out is None:
-                if short_name(dtype) not in ("e4m3", "e5m2"):
-                    raise InvalidError(f"dtype: {dtype} given; allowed are e4m3 and e5m2")
+                if short_name(dtype) not in ("e4m3", "e5m2", "i8"):
+                    raise InvalidError(f"dtype: {dtype} given; allowed are e4m3, e5m2 and int8")
                 out = empty_rows((rows, n), x, "out", dtype)
             else:
                 of_bytes = _bytes_as(dtype, out, "out")
@@ -83,7 +83,7 @@ class Quantization(Ops):
     ) -> Any:
         """out = x * scale, the inverse of quantize; returns out.
 
-        x           [rows, n] e4m3 or e5m2; uint8 is taken as dtype
+        x           [rows, n] e4m3, e5m2 or int8; uint8 is taken as dtype
         scale       f32, as quantize makes it
         scale_kind  "tensor", "token", "group" or "block"; None: what the scale's shape says
         out         [rows, n]; None: allocated by x's framework with elements of out_dtype: f16, bf16 or f32"""
