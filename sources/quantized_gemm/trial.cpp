@@ -25,7 +25,8 @@ struct Numbers {
   std::int64_t k;
   std::int32_t format;
 
-  Numbers(Trial& trial, std::string of, std::int64_t lines, std::int64_t k) : code(std::move(of)), k(k) {
+  Numbers(Trial& trial, std::string of, std::int64_t lines, std::int64_t columns)
+      : code(std::move(of)), k(columns) {
     const bool four = code == "int4" || code == "uint4" || code == "e2m1";
     format = code == "int4"    ? QUERN_QUANTIZED_INT4
              : code == "uint4" ? QUERN_QUANTIZED_UINT4
@@ -36,7 +37,7 @@ struct Numbers {
                         : code == "e4m3" ? Dtype::e4m3
                         : code == "int8" ? Dtype::i8
                                          : Dtype::u8;
-    Field& made = trial.given(dtype, {lines, four ? k / 2 : k});
+    Field& made = trial.given(dtype, {lines, four ? columns / 2 : columns});
     field = &made;
     if (dtype == Dtype::u8 || dtype == Dtype::i8) {
       for (unsigned char& byte : made.bytes) byte = static_cast<unsigned char>(trial.below(256));
