@@ -100,6 +100,17 @@ TEST_F(HotOps, Fp8Gemm) {
   }
 }
 
+TEST_F(HotOps, QuantizedGemm) {
+  constexpr std::int64_t kN = 4096, kK = 2048;
+  constexpr DLDataType kU8{kDLUInt, 8, 1}, kF16{kDLFloat, 16, 1};
+  for (const std::int64_t m : {1, 30, 60, 1000}) {
+    const Tensor a(1, kBf16, {m, kK}), b(2, kU8, {kN, kK / 2}), scale(3, kF16, {kN, kK / 128}), out(4, kBf16, {m, kN});
+    auto args = args_of<quern_quantized_gemm_args>();
+    args.a = a, args.b = b, args.scale_b = scale, args.out = out, args.b_format = QUERN_QUANTIZED_INT4;
+    expect_free("4 bits", [&](quern_context* c, quern_error* e) { return quern_quantized_gemm(c, &args, e); });
+  }
+}
+
 TEST_F(HotOps, Fp8GemmWithAnExpression) {
   constexpr std::int64_t kM = 64, kN = 512, kK = 256;
   const Tensor a(1, kE4m3, {kM, kK}), b(2, kE4m3, {kN, kK}), rows(3, kF32, {kM}), columns(4, kF32, {kN}),

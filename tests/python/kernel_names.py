@@ -199,6 +199,44 @@ NAMES = [
             1e-3,
             "context.fp8_gemm(a, b, scale_a, scale_b)",
         ),
+        (
+            "W8A16",
+            'context.quantized_gemm(xh128, int8_w, scale_b=of_columns, out_dtype="f32")',
+            "xh128 @ (int8_w * of_columns[:, None]).T",
+            1e-4,
+        ),
+        (
+            "W4A16",
+            'context.quantized_gemm(xb128, pack(int4_w), scale_b=of_groups, b_format="int4", out_dtype="f32")',
+            "xb128 @ in_groups(int4_w, of_groups).T",
+            1e-4,
+        ),
+        (
+            "W4A4",
+            "context.quantized_gemm(pack(int4_x), pack(int4_w), scale_a=of_rows, scale_b=of_groups, "
+            'a_format="int4", b_format="int4", out_dtype="f32")',
+            "(int4_x * of_rows[:, None]) @ in_groups(int4_w, of_groups).T",
+            1e-4,
+        ),
+        (
+            "int8",
+            'context.quantized_gemm(int8_x, int8_w, out_dtype="f32")',
+            "int8_x.astype(int) @ int8_w.T.astype(int)",
+            0,
+        ),
+        (
+            "int4",
+            'context.quantized_gemm(pack(int4_x), pack(int4_w), a_format="int4", b_format="int4", out_dtype="f32")',
+            "int4_x @ int4_w.T",
+            0,
+        ),
+        (
+            "NVFP4",
+            "context.quantized_gemm(pack(fp4_x), pack(fp4_w), scale_a=fp4_scale_x, scale_b=fp4_scale_w, "
+            'tensor_scale_b=unit, a_format="e2m1", b_format="e2m1", out_dtype="f32")',
+            "in_groups(fp4(fp4_x), fp4_scale_x) @ in_groups(fp4(fp4_w), fp4_scale_w).T",
+            1e-4,
+        ),
         ("batched", "context.gemm(batch[0], batch[1])", "batch[0] @ batch[1].transpose(0, 2, 1)", 1e-4),
         (
             "grouped",
@@ -346,6 +384,5 @@ NAMES = [
 # What the lists of others name and no op here does.
 ABSENT = {
     "PoPE": "rotary tables with signs of their own: give `rope` a table where it is one of cosines and sines",
-    "W8A16, W4A16, W4A4, int8, int4 and NVFP4 products": "quantised products are of e4m3 and e5m2, on both sides",
     "FFT and audio front ends": "",
 }

@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from quern.packing import pack  # noqa: F401 (the calls name it)
 
 Array = Any
 
@@ -58,6 +59,22 @@ def arrays(rng: np.random.Generator) -> dict[str, Array]:
         a[f"x{name}128"], a[f"w{name}128"] = a["x128"].astype(dtype), a["w128"].astype(dtype)
     a |= {"unit": np.ones(1, np.float32), "taps": normal(40, 4)}
     a |= {
+        "int8_w": rng.integers(-128, 128, (48, 128)).astype(np.int8),
+        "int4_w": rng.integers(-8, 8, (48, 128)),
+    }
+    a |= {
+        "int8_x": rng.integers(-128, 128, (5, 128)).astype(np.int8),
+        "int4_x": rng.integers(-8, 8, (5, 128)),
+    }
+    a |= {
+        "fp4_x": rng.integers(0, 16, (5, 128)),
+        "fp4_w": rng.integers(0, 16, (48, 128)),
+    }
+    a["of_rows"], a["of_columns"] = (np.abs(normal(lines)) + np.float32(0.25) for lines in (5, 48))
+    a["of_groups"] = (np.abs(normal(48, 4)) + 0.25).astype(half)
+    for name, lines in (("x", 5), ("w", 48)):
+        a["fp4_scale_" + name] = (np.abs(normal(lines, 8)) + 0.25).astype(ml_dtypes.float8_e4m3fn)
+    a |= {
         "photo": normal(2, 4, 12, 8),
         "photo_last": normal(2, 12, 8, 4),
         "patches": normal(16, 3, 4, 4),
@@ -106,6 +123,15 @@ def gelu_tanh(x: Array) -> Array:
 def softmax(x: Array) -> Array:
     e = np.exp(x - x.max(-1, keepdims=True))
     return e / e.sum(-1, keepdims=True)
+
+
+# ---- Numbers of 4 bits
+def fp4(codes: Array) -> Array:
+    return np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7] * np.where(codes & 8, -1, 1)
+
+
+def in_groups(codes: Array, scales: Array) -> Array:
+    return codes * scales.repeat(codes.shape[1] // scales.shape[1], axis=1)
 
 
 # ---- Norms

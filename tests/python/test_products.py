@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import quern
-from quern import _abi
+from quern import _abi, packing
 from quern._abi import OUTPUTS
 
 UNITS = {np.float32: 2.0**-20, np.float16: 2.0**-10, ml_dtypes.bfloat16: 2.0**-7}
@@ -249,3 +249,108 @@ def test_ops_of_the_header_are_methods():
         assert callable(getattr(quern.Context, op))
         assert f"quern_{op}_args" in getattr(quern.Context, f"{op}_prepare").__doc__
         assert f"quern_{op}_args" in getattr(quern.Context, f"{op}_workspace").__doc__
+
+
+# ---- quantized_gemm
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def grouped_scales(rng, lines, groups, dtype=np.float16):
+    return rng.uniform(0.01, 0.1, (lines, groups)).astype(dtype)
+
+
+def spread(scales, k):
+    return wide(scales).repeat(k // scales.shape[1], axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_weights_of_4_bits(context, rng, dtype):
+    x, codes = normal(rng, (5, 256), dtype), rng.integers(-8, 8, (24, 256))
+    scale = grouped_scales(rng, 24, 2)
+    out = context.quantized_gemm(x, packing.pack(codes), scale_b=scale, b_format="int4")
+    assert out.dtype == dtype
+    weight = codes * spread(scale, 256)
+    check(out, wide(x) @ weight.T, UNITS[dtype])
+    bias = normal(rng, 24)
+    out = context.quantized_gemm(
+        x,
+        packing.pack(codes),
+        scale_b=scale,
+        b_format="int4",
+        bias=bias,
+        activation="relu",
+        out_dtype="f32",
+    )
+    check(out, np.maximum(wide(x) @ weight.T + bias, 0))
+
+
+def test_weights_of_8_bits(context, rng):
+    x, codes, scale = (
+        normal(rng, (5, 64), np.float16),
+        rng.integers(-128, 128, (24, 64)).astype(np.int8),
+        normal(rng, 24),
+    )
+    out = context.quantized_gemm(x, codes, scale_b=scale, out_dtype="f32")
+    check(out, wide(x) @ (wide(codes) * scale[:, None]).T)
+    a, scale_a = (
+        rng.integers(-128, 128, (5, 64)).astype(np.int8),
+        np.abs(normal(rng, 5)),
+    )
+    out = context.quantized_gemm(a, codes, scale_a=scale_a, scale_b=scale, out_dtype="f32")
+    check(out, (wide(a) * scale_a[:, None]) @ (wide(codes) * scale[:, None]).T)
+    assert context.quantized_gemm(a, codes).dtype == ml_dtypes.bfloat16
+
+
+def test_nvfp4_and_mxfp4(context, rng):
+    a, b = rng.integers(0, 16, (5, 64)), rng.integers(0, 16, (24, 64))
+    scales = [rng.uniform(0.5, 2, (lines, 4)).astype(E4M3) for lines in (5, 24)]
+    of_tensor = np.array([0.25], np.float32)
+    out = context.quantized_gemm(
+        packing.pack(a), packing.pack(b), scale_a=scales[0], scale_b=scales[1], tensor_scale_b=of_tensor,
+        a_format="e2m1", b_format="e2m1", out_dtype="f32",
+    )  # fmt: skip
+    check(
+        out,
+        (E2M1[a] * spread(scales[0], 64)) @ (E2M1[b] * spread(scales[1], 64)).T * 0.25,
+    )
+    x, powers = (
+        normal(rng, (5, 64), ml_dtypes.bfloat16),
+        rng.integers(120, 130, (24, 2)).astype(np.uint8),
+    )
+    out = context.quantized_gemm(
+        x,
+        packing.pack(b),
+        scale_b=powers,
+        scale_b_type="ue8m0",
+        b_format="e2m1",
+        out_dtype="f32",
+    )
+    check(out, wide(x) @ (E2M1[b] * spread(2.0 ** (powers.astype(float) - 127), 64)).T)
+
+
+def words_of(codes, axis, order):
+    """Eight codes of 4 bits in each int32 along an axis, code number order[i] in four bits number i."""
+    codes = np.moveaxis(codes, axis, -1).astype(np.int64)
+    words = sum(codes[..., column::8] << 4 * i for i, column in enumerate(order))
+    return np.moveaxis(words.astype(np.uint32).view(np.int32), -1, axis)
+
+
+def test_checkpoints_of_gptq_and_awq(context, rng):
+    k, n, groups = 256, 32, 2
+    x, codes, zeros = (
+        normal(rng, (3, k), np.float16),
+        rng.integers(0, 16, (k, n)),
+        rng.integers(1, 16, (groups, n)),
+    )
+    scales = grouped_scales(rng, groups, n)
+    weight = (codes - zeros.repeat(k // groups, axis=0)) * wide(scales).repeat(k // groups, axis=0)
+    in_order = range(8)
+    b, zero_b = packing.from_gptq(words_of(codes, 0, in_order), words_of(zeros - 1, 1, in_order))
+    out = context.quantized_gemm(x, b, scale_b=scales.T, zero_b=zero_b, b_format="uint4", out_dtype="f32")
+    check(out, wide(x) @ weight)
+    awq = (0, 2, 4, 6, 1, 3, 5, 7)
+    b, zero_b = packing.from_awq(words_of(codes, 1, awq), words_of(zeros, 1, awq))
+    out = context.quantized_gemm(x, b, scale_b=scales.T, zero_b=zero_b, b_format="uint4", out_dtype="f32")
+    check(out, wide(x) @ weight)
+    with pytest.raises(quern.InvalidError, match="even"):
+        packing.pack(np.zeros(3, np.uint8))

@@ -41,6 +41,10 @@ constexpr auto kRecipes = std::to_array<Recipe>({
       scale_a=f32[m,ceil(k/128)]:positive:transposed:if(is(scales,blocks)) scale_a=f32[m]:positive
       scale_b=f32[experts,ceil(n/128),ceil(k/128)]:positive:if(is(scales,blocks)) scale_b=f32[experts,n]:positive
       out=bf16[m,columns] offsets=int32[experts+1]:shares(m) epilogue_flags=gate flops=2*m*n*k rate=e4m3)"},
+    {"quantized_gemm", R"(
+      dtype=bf16 m=16 n=14336 k=4096 group=128 gate=0 columns=if(gate,n/2,n) a=dtype[m,k] b=uint8[n,k/2]
+      scale_b=f16[n,k/group]:positive b_format=quantized_int4 out=bf16[m,columns] bias=f32[n]:off epilogue_flags=gate
+      flops=2*m*n*k rate=bf16)"},
     {"gemm", R"(
       dtype=bf16 batch=1 m=64 n=4096 k=4096 gate=0 columns=if(gate,n/2,n)
       a=dtype[m,k]:if(batch==1) b=dtype[n,k]:if(batch==1) out=dtype[m,columns]:if(batch==1)

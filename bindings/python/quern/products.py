@@ -121,6 +121,48 @@ class Products(Ops):
             counts=counts, indices=indices, status=status, a_type=a_type, b_type=b_type, constant_b=constant_b,
         )  # fmt: skip
 
+    def quantized_gemm(
+        self,
+        a: Any,
+        b: Any,
+        *,
+        scale_a: Any = None,
+        scale_b: Any = None,
+        zero_b: Any = None,
+        tensor_scale_a: Any = None,
+        tensor_scale_b: Any = None,
+        a_format: str | None = None,
+        b_format: str | None = None,
+        scale_a_type: str | None = None,
+        scale_b_type: str | None = None,
+        out: Any = None,
+        out_dtype: object | None = None,
+        constant_b: bool = False,
+        **more: Unpack[Epilogue],
+    ) -> Any:
+        """epilogue(A B^T) of numbers stored in 8 or 4 bits with scales, or of such weights and activations of 16 bits
+        (W8A16, W4A16, W8A8, W4A8, W4A4, NVFP4, MXFP4); returns out, or (out, out_scale) where that was given or asked
+        for. Of quern.packing are the layouts.
+
+        a          [M, K] f16, bf16, int8 or e4m3; uint8 [M, K/2] with a_format "int4" or "e2m1"
+        b          [N, K] int8, uint8 or e4m3; uint8 [N, K/2] with b_format "int4", "uint4" or "e2m1"
+        scale_a    optional: [1], [M] or [M, K/group] f32, f16, bf16, e4m3, or uint8 with scale_a_type "e4m3" or "ue8m0"
+        scale_b    optional: [1], [N] or [N, K/group], likewise; groups of 16, 32, 64 or 128
+        zero_b     optional, of uint8 and "uint4": [N] or [N, K/group] uint8, subtracted from b; left out: 128 and 8
+        tensor_scale_a, tensor_scale_b    optional: [1] f32, beside the scales
+        out        [M, N], gated N/2; None: allocated by a's framework
+        out_dtype  of the out that is allocated: bf16, f16, f32, e4m3 or e5m2; None: a's, where that has 16 bits, else
+                   bf16
+        constant_b nothing that may still run writes b or its scales: with programmatic=True they may be read early
+        activation, bias, c, gate, expression, operands, scalars, out_scale, power_of_two    the epilogue"""
+        if out is None and out_dtype is None and element(a, "a") not in ("f16", "bf16"):
+            out_dtype = "bf16"
+        return self._product(
+            "quantized_gemm", a, b, out, out_dtype, more, scale_a=scale_a, scale_b=scale_b, zero_b=zero_b,
+            tensor_scale_a=tensor_scale_a, tensor_scale_b=tensor_scale_b, a_format=a_format, b_format=b_format,
+            scale_a_type=scale_a_type, scale_b_type=scale_b_type, constant_b=constant_b,
+        )  # fmt: skip
+
     def _product(
         self, op: str, a: Any, b: Any, out: Any, out_dtype: object, more: Any, rows: Any = None, **own: Any
     ) -> Any:
