@@ -11,7 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -283,32 +285,38 @@ LANGUAGES: dict[str, Callable[[Place], str]] = {
 }  # fmt: skip
 
 
+def outcome(name: str, place: Place) -> tuple[str, str]:
+    """Whether a language "passed", "failed" or was "missing", and what to say of it."""
+    start = time.monotonic()
+    try:
+        said = LANGUAGES[name](place)
+        if EXPECTED not in said:
+            raise RuntimeError(f"it did not say '{EXPECTED}':\n{said}")
+    except Missing as what:
+        return "missing", f"{name:8} not run: {what}"
+    except (RuntimeError, subprocess.TimeoutExpired) as what:
+        return "failed", f"{name:8} FAILED\n{what}"
+    return "passed", f"{name:8} passed, {time.monotonic() - start:.1f} s"
+
+
 def main() -> int:
     build, names = Path(sys.argv[1]).resolve(), sys.argv[2:] or list(LANGUAGES)
     if unknown := [name for name in names if name not in LANGUAGES]:
         sys.exit(f"no binding is called {', '.join(unknown)}; there are {', '.join(LANGUAGES)}")
-    passed, failed, missing = 0, 0, 0
-    with tempfile.TemporaryDirectory(prefix="quern-bindings-") as folder:
+    counts: Counter[str] = Counter()
+    with tempfile.TemporaryDirectory(prefix="quern-bindings-") as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
         place = Place(build, Path(folder))
-        for name in names:
-            start = time.monotonic()
-            try:
-                said = LANGUAGES[name](place)
-                if EXPECTED not in said:
-                    raise RuntimeError(f"it did not say '{EXPECTED}':\n{said}")
-            except Missing as what:
-                missing += 1
-                print(f"{name:8} not run: {what}", flush=True)
-                continue
-            except (RuntimeError, subprocess.TimeoutExpired) as what:
-                failed += 1
-                print(f"{name:8} FAILED\n{what}", flush=True)
-                continue
-            passed += 1
-            print(f"{name:8} passed, {time.monotonic() - start:.1f} s", flush=True)
+        for done in as_completed([pool.submit(outcome, name, place) for name in names]):
+            kind, told = done.result()
+            counts[kind] += 1
+            print(told, flush=True)
     # Languages that were named must be run.
-    wrong = failed + (missing if sys.argv[2:] else 0)
-    print(f"bindings: {passed} passed, {wrong} failed" + (f", {missing} skipped" if missing and not wrong else ""))
+    missing = counts["missing"]
+    wrong = counts["failed"] + (missing if sys.argv[2:] else 0)
+    print(
+        f"bindings: {counts['passed']} passed, {wrong} failed"
+        + (f", {missing} skipped" if missing and not wrong else "")
+    )
     return 1 if wrong else 0
 
 
