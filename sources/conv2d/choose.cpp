@@ -53,6 +53,7 @@ void choose_way(Convolution& c) {
   const bool in_rows =
       (c.places_first || c.outs == 1 || c.out.strides[1] == 1) && (line || merges(c.out, c.places.columns));
   c.direct = !in_rows || c.group_outs < kFewOuts || window < kFewElements;
+  c.implicit = false;
   if (c.direct) {
     c.places_first = c.out.strides[3] <= c.out.strides[1];
     return;
@@ -74,6 +75,14 @@ void choose_way(Convolution& c) {
   c.lays_x = !(vectors && c.over && c.groups == 1 && begin.columns == 0 && end.columns == 0 && whole(c.channels) &&
                side_by_side);
   c.plain = c.lays_x && many && c.x.strides[1] != 1;
+  // Where windows lie over each other, laying them out would write and read x several times.
+  const bool overlap = c.kernel.count() > c.stride.rows * c.stride.columns;
+  if (!line && many && overlap && takes_implicit(c)) {
+    c.implicit = true;
+    const auto steps = [&](std::int64_t extent, int d) { return extent <= 1 || whole(c.x.strides[d]); };
+    c.lays_x = c.plain = !(vectors && c.x.strides[1] == 1 && whole(c.channels) && steps(c.batch, 0) &&
+                           steps(c.image.rows, 2) && steps(c.image.columns, 3));
+  }
   c.lays_weight = !(vectors && c.k == window && lies_so(c, c.taps_last) && whole(c.weight.strides[0]));
 }
 

@@ -14,24 +14,47 @@
 namespace quern::ops::conv2d {
 namespace {
 
-constexpr Names<Kernel, 2> kKernels = {{{"windows", Kernel::windows}, {"direct", Kernel::direct}}};
-constexpr auto kConstants = describe<Shape>(tag_conv2d, "conv2d", choice<&Shape::kernel>("kernel", nullptr, kKernels),
-                                            choice<&Shape::x>("dtype", "ELEMENT", kFloatDtypes));
+constexpr Names<Kernel, 3> kKernels = {
+    {{"windows", Kernel::windows}, {"direct", Kernel::direct}, {"implicit", Kernel::implicit}}};
+constexpr Names<Tile, 2> kTiles = {{{"64x128", Tile::rows64}, {"128x128", Tile::rows128}}};
+constexpr Names<std::int32_t, 5> kActivations = {{{"none", QUERN_ACTIVATION_DEFAULT},
+                                                  {"relu", QUERN_ACTIVATION_RELU},
+                                                  {"gelu", QUERN_ACTIVATION_GELU},
+                                                  {"gelu_tanh", QUERN_ACTIVATION_GELU_TANH},
+                                                  {"silu", QUERN_ACTIVATION_SILU}}};
+constexpr bool is_implicit(const Shape& shape) { return shape.kernel == Kernel::implicit; }
+constexpr auto kConstants = describe<Shape>(
+    tag_conv2d, "conv2d", choice<&Shape::kernel>("kernel", nullptr, kKernels),
+    choice<&Shape::x>("dtype", nullptr, kFloatDtypes), choice<&Shape::tile>("tile", nullptr, kTiles).when(is_implicit),
+    flag<&Shape::places_first>("places_first", nullptr).when(is_implicit),
+    flag<&Shape::bias>("bias", nullptr).when(is_implicit),
+    choice<&Shape::activation>("activation", nullptr, kActivations).when(is_implicit));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  return kConstants.to_spec(kConstants.read(given), target.target);
+  const Shape shape = kConstants.read(given);
+  if (is_implicit(shape) && shape.x == Dtype::f32)
+    throw Error(QUERN_INVALID, "conv2d: dtype is f32; allowed with kernel implicit: f16, bf16");
+  return kConstants.to_spec(shape, target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
   const Shape shape = kConstants.to_shape(spec);
+  if (is_implicit(shape)) {
+    jit::Unit product = gemm::to_unit(product_shape(shape), tag_gemm, jit::Target::from_tag(spec.target));
+    product.op = "conv2d", product.entry = "quern_convolution_implicit";
+    product.constants.push_back({"WINDOWS_FIRST", shape.places_first ? "0" : "1"});
+    product.source = embedded("conv2d/kernels/implicit.cuh");
+    return product;
+  }
   const bool windows = shape.kernel == Kernel::windows;
   jit::Unit unit;
   unit.op = "conv2d";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = windows ? "quern_convolution_windows" : "quern_convolution_direct";
   kConstants.define(shape, &unit);
+  unit.constants.push_back({"ELEMENT", name_of(shape.x)});
   unit.constants.push_back({"BLOCKS_PER_SM", std::to_string(kBlocksPerSm)});
   unit.source = embedded(windows ? "conv2d/kernels/windows.cuh" : "conv2d/kernels/direct.cuh");
   unit.headers = device_headers(unit.target);
@@ -113,8 +136,10 @@ void finish_reading(Convolution& c, std::int64_t extent) {
   }
   choose_way(c);
   constexpr std::int64_t kMost = INT32_MAX - 65536;  // as kernels count
-  const std::int64_t rows = c.direct ? c.places.count() : std::max(c.rows, c.group_outs);
-  const std::int64_t each = c.direct ? c.outs : c.k / c.chunk;
+  const std::int64_t rows = c.direct     ? c.places.count()
+                            : c.implicit ? std::max(c.batch * c.places.count(), c.group_outs)
+                                         : std::max(c.rows, c.group_outs);
+  const std::int64_t each = c.direct ? c.outs : c.implicit ? 1 : c.k / c.chunk;
   if (c.image.count() > kMost || rows > kMost || rows * each > kMost)
     refuse_extent("x", 2, extent, "fewer at once: split the call");
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "sources/call.h"
+#include "sources/gemm/plan/shape.h"
 #include "sources/op.h"
 #include "sources/tensor.h"
 
@@ -13,18 +14,32 @@ namespace quern::ops::conv2d {
 
 enum class Kernel : std::uint8_t {
   windows,  // lays out x or weight for a matrix product
-  direct    // the convolution without a matrix product
+  direct,   // the convolution without a matrix product
+  implicit  // a matrix product that reads windows where x has them
 };
+
+enum class Tile : std::uint8_t { rows64, rows128 };  // by 128 columns
 
 struct Shape {
   Kernel kernel = Kernel::windows;
   Dtype x = Dtype::bf16;
+  // Of the implicit product:
+  bool places_first = false;  // out's places are the product's columns
+  bool bias = false;
+  std::int32_t activation = QUERN_ACTIVATION_DEFAULT;
+  Tile tile = Tile::rows128;
 };
 
 inline constexpr int kBlocksPerSm = 4;
 inline constexpr std::uint64_t kPiece = 256;  // bytes that pieces of the workspace are aligned to
 
 jit::Spec to_spec(const Shape& shape, jit::Target target);
+
+// The epilogue of a product: the activation of its sums with the bias, which lies along rows or columns.
+const quern_expression* formula(std::int32_t activation, bool bias, bool rows);
+// The implicit product's shape as gemm's portable kernel has it, which says all of its kernel but for where windows
+// lie.
+gemm::Shape product_shape(const Shape& shape);
 
 // Of rows and of columns.
 struct Plane {
@@ -51,6 +66,7 @@ struct Convolution {
   int chunk;  // elements of 16 bytes
 
   bool direct;
+  bool implicit;
   bool places_first;  // out's columns lie side by side
   // Of a matrix product: elements of a tap and of a row, whether windows lie over each other, what is laid out, whether
   // taps follow each other within a channel or channels within a tap.
@@ -67,10 +83,10 @@ struct Convolution {
     return {begin.rows + image.rows + end.rows, begin.columns + image.columns + end.columns};
   }
   std::uint64_t plain_bytes() const { return plain ? bytes(batch * groups * plain_extents().count(), per) : 0; }
-  std::uint64_t x_bytes() const { return lays_x ? bytes(batch * groups * rows, over ? per : k) : 0; }
+  std::uint64_t x_bytes() const { return lays_x && !implicit ? bytes(batch * groups * rows, over ? per : k) : 0; }
   std::uint64_t weight_bytes() const { return lays_weight ? bytes(outs, k) : 0; }
   // All of them: windows where they are not what was laid out plain, x laid out plain, weights.
-  bool makes_windows() const { return lays_x && !(plain && over); }
+  bool makes_windows() const { return lays_x && !(plain && (over || implicit)); }
   std::uint64_t window_bytes() const { return makes_windows() ? x_bytes() : 0; }
   std::uint64_t laid_bytes() const { return window_bytes() + plain_bytes() + weight_bytes(); }
 
@@ -104,6 +120,13 @@ void finish_reading(Convolution& c, std::int64_t extent);
 
 // How the sum is done, from shapes, strides and what is promised alone, so that prepare finds what calls find.
 void choose_way(Convolution& c);
+// Whether the implicit product can do it: its operands, and what it counts in fewer bits.
+bool takes_implicit(const Convolution& c);
+// The counters and partial sums that it needs at most.
+std::uint64_t implicit_bytes(const Convolution& c);
+void prepare_implicit(const Runtime& runtime, const Convolution& c);
+// Of one group: x as it lies or as it was laid out plain, weights as rows of the product. `workspace` is its own.
+void run_implicit(const Runtime& runtime, const Convolution& c, const void* x, const void* weight, void* workspace);
 
 // What quern_OP_workspace, _prepare and quern_OP do.
 std::uint64_t convolution_workspace(const Runtime& runtime, const Convolution& c);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/divisor.cuh"
+#include "gemm/params.cuh"
 
 namespace q {
 
@@ -39,6 +40,22 @@ struct WindowsParams {
   Divisor columns;          // windows in a row of windows
   WindowPlaces places;      // dilation is in the digits
   i32 vectors, rows_first;  // truth values; vectors: chunks are read by one access
+};
+
+// A matrix product one of whose operands are windows, which are read where x has them: of rows of out's places, or as
+// its columns. Its k counts the channels of a tap, and taps. Groups of the product are samples, unless those follow
+// each other as places do and are rows.
+struct ImplicitParams {
+  GemmParams product;
+  const u8* x;
+  // In 16 bytes, which a thread copies at once.
+  i32 sample_stride, row_stride, column_stride;
+  i32 per;  // elements of a tap
+  i32 tap_rows, tap_columns;
+  WindowPlaces places;
+  Divisor of_sample, of_row;  // places
+  i32 merged;                 // truth value: samples are rows
+  i32 unused;
 };
 
 // Strides in elements.

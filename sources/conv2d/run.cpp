@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "sources/conv2d/convolution.h"
 #include "sources/conv2d/params.cuh"
@@ -47,22 +48,6 @@ struct Products {
 Products products_of(const Convolution& c) {
   const bool by_group = c.groups <= c.batch || c.groups == 1;
   return by_group ? Products{c.groups, c.batch, true} : Products{c.batch, c.groups, false};
-}
-
-constexpr std::size_t kActivations = 5, kSums = 3;
-
-const quern_expression* formula(std::int32_t activation, bool bias, bool rows) {
-  static const auto kFormulas = [] {
-    constexpr const char* kSumTexts[kSums] = {"acc", "acc+col0", "acc+row0"};
-    constexpr const char* kNames[kActivations] = {"", "relu", "gelu", "gelu_tanh", "silu"};
-    std::array<const quern_expression*, kActivations * kSums> formulas;
-    for (std::size_t i = 0; i < formulas.size(); ++i) {
-      const std::string sum = kSumTexts[i % kSums], name = kNames[i / kSums];
-      formulas[i] = &expression::intern(name.empty() ? sum : name + "(" + sum + ")");
-    }
-    return formulas;
-  }();
-  return kFormulas[static_cast<std::size_t>(activation) * kSums + (bias ? rows ? 2 : 1 : 0)];
 }
 
 // Calls with(gemm args) for launch number `number`, of x and weight as rows; `workspace` is the product's own.
@@ -111,6 +96,7 @@ void with_product(const Convolution& c, std::int64_t number, const void* x, cons
 // What the product needs at most, whatever its places and samples, with counters in front; at least those where
 // anything lies behind it.
 std::uint64_t product_bytes(const Runtime& runtime, const Convolution& c) {
+  if (c.implicit) return implicit_bytes(c);
   std::uint64_t bytes = c.lays_x || c.lays_weight ? kCounterBytes : 0;
   with_product(c, 0, nullptr, nullptr, nullptr, 0, [&](const quern_gemm_args& product) {
     bytes = std::max(bytes, gemm::most_workspace(runtime, product));
@@ -306,6 +292,10 @@ void each_way(const Convolution& given, With with) {
   if (given.image.rows > 1 && given.image.columns > 1 &&
       is_kept(given.kernel.columns, given.pad_begin.columns, given.pad_end.columns)) {
     Convolution c = given;
+    // Rows that lie one behind the other do so where they have one column.
+    for (const auto& [tensor, columns] : {std::pair{&c.x, c.image.columns}, {&c.out, c.places.columns}}) {
+      if (tensor->strides[2] == columns * tensor->strides[3]) tensor->strides[2] = tensor->strides[3];
+    }
     c.image.columns = c.places.columns = 1;
     each_batch(c);
   }
@@ -344,6 +334,7 @@ void prepare_way(const Runtime& runtime, const Convolution& c) {
   }
   if (c.makes_windows() || c.lays_weight) kernel_of(runtime, c, Kernel::windows);
   if (c.plain) prepare_copy(runtime, c);
+  if (c.implicit) return prepare_implicit(runtime, c);
   with_product(c, 0, nullptr, nullptr, nullptr, 0, [&](const quern_gemm_args& product) {
     c.places_first ? gemm::columns_prepare(runtime, product) : gemm::prepare(runtime, product);
   });
@@ -378,6 +369,7 @@ void convolution_run(const Runtime& runtime, const Convolution& c) {
   if (c.lays_weight) lay_weight(runtime, *kernel, c, weights);
   const void* const x = !c.lays_x ? c.x.data : c.makes_windows() ? windows : plain;
   const void* const weight = c.lays_weight ? weights : c.weight.data;
+  if (c.implicit) return run_implicit(runtime, c, x, weight, c.workspace);
   for (std::int64_t i = 0; i < products_of(c).launches; ++i) {
     with_product(c, i, x, weight, c.workspace, own, [&](const quern_gemm_args& product) {
       c.places_first ? gemm::columns_run(runtime, product) : gemm::run(runtime, product);

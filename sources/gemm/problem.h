@@ -72,6 +72,10 @@ std::uint64_t workspace_bytes_as(const Runtime& runtime, const Problem& problem,
 void launch_product_as(const Runtime& runtime, Problem& problem, Variant variant, void* workspace,
                        std::uint64_t workspace_size);
 
+// Chooses the height of panels, from tiles_m and tiles_n. Blocks that run at the same time read the least of a and b
+// where their tiles form a square; `area` is the number of these tiles, counted in squares of a tile's height.
+void set_panels(q::GemmParams& p, double area, int peers);
+
 // Op::tune and Op::products of the dense ops.
 TuneFinding tune_product(Tag op, const Runtime& runtime, const Constants& product, std::int64_t rows,
                          const TuneOptions& options);

@@ -15,6 +15,10 @@ const ForEveryTarget kTemplates = {
     "conv2d * kernel=windows dtype=bf16",
     "conv2d * kernel=windows dtype=f32",
     "conv2d * kernel=direct dtype=f16",
+    "conv2d * kernel=implicit dtype=bf16 tile=128x128 places_first=0 bias=1 activation=silu",
+    "conv2d * kernel=implicit dtype=f16 tile=128x128 places_first=1 bias=1 activation=none",
+    "conv2d * kernel=implicit dtype=f16 tile=64x128 places_first=0 bias=0 activation=relu",
+    "conv2d * kernel=implicit dtype=bf16 tile=64x128 places_first=1 bias=1 activation=gelu",
 };
 constexpr ThreeCalls<quern_conv2d_args> kConv2d{quern_conv2d, quern_conv2d_workspace, quern_conv2d_prepare};
 
@@ -301,9 +305,9 @@ TEST(Conv2d, LaysOutNothingForOnePlace) {
   Case c;
   c.name = "in place", c.x = c.out = Order::channels, c.weight_channels_last = true, c.take(1, 1);
   Images in_place(c);
-  Case larger = c;
-  larger.take(3, 1);
-  Images laid(larger);
+  Case other = c;
+  other.x = Order::places;
+  Images laid(other);
   std::uint64_t without = 0, with = 0;
   ASSERT_EQ(quern_conv2d_workspace(context(), &in_place.args, &without, nullptr), QUERN_OK);
   ASSERT_EQ(quern_conv2d_workspace(context(), &laid.args, &with, nullptr), QUERN_OK);

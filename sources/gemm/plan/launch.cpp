@@ -133,8 +133,8 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   return plan;
 }
 
-// Chooses the height of panels. Blocks that run at the same time read the least of a and b where their tiles form a
-// square; `area` is the number of these tiles, counted in squares of a tile's height.
+}  // namespace
+
 void set_panels(q::GemmParams& p, double area, int peers) {
   // Groups without rows have no tiles, and the divisors are not used.
   const std::int32_t tiles_m = std::max(p.tiles_m, 1);
@@ -146,8 +146,6 @@ void set_panels(q::GemmParams& p, double area, int peers) {
   p.group_tiles = divisor(tiles_m * p.tiles_n);
   p.row_tiles = divisor(p.tiles_n);
 }
-
-}  // namespace
 
 std::uint64_t workspace_bytes(const Problem& problem, Variant variant) {
   const std::optional<Tiling> t = tiling_of(problem, variant);

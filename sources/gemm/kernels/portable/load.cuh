@@ -195,12 +195,30 @@ class Ring {
   i32 offset_ = 0;
 };
 
+// The copies of both operands of a matrix product, as the pipeline takes them.
+struct GemmOperands {
+  using Params = GemmParams;
+  Loader<ElementA, StagedA, kTransposedA, kGrouping == kContiguous, false> a;
+  Loader<ElementB, StagedB, kTransposedB, false, kGate> b;
+
+  QUERN_DEVICE void begin(const GemmParams& p, const Work& work) {
+    const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
+    const i32 k_of_a = kGrouping == kContiguous && p.a_rows == 0 ? 0 : p.k;
+    a.begin(static_cast<const ElementA*>(p.a) + group_of_a * p.a_group, p.a_row, p.a_k, work.first_k_block, k_of_a,
+            [&](i32 line) { return source_row(p, work, line); });
+    b.begin(static_cast<const ElementB*>(p.b) + work.group * p.b_group, p.b_row, p.b_k, work.first_k_block, p.k,
+            [&](i32 line) { return source_column(p, work, line); });
+  }
+};
+
 // The pipeline over a sequence of tiles: copies of one k block after the other, each into the next stage. `Tiles` is
 // the sequence; next(work) returns false after the last one.
-template <class Tiles>
+template <class Tiles, class Operands = GemmOperands>
 class Pipeline {
  public:
-  QUERN_DEVICE Pipeline(const GemmParams& p, const Tiles& tiles, u8* shared)
+  using Params = typename Operands::Params;
+
+  QUERN_DEVICE Pipeline(const Params& p, const Tiles& tiles, u8* shared)
       : p_(p), shared_(shared), place_(shared), tiles_(tiles) {}
 
   // Issues the copies of the first k blocks.
@@ -222,8 +240,8 @@ class Pipeline {
     if constexpr (kContinuous) {
       if (left_ == 0) begin();
     }
-    a_.begin_k_block(filled_.offset());
-    b_.begin_k_block(filled_.offset() + StagedA::kBytes);
+    operands_.a.begin_k_block(filled_.offset());
+    operands_.b.begin_k_block(filled_.offset() + StagedA::kBytes);
     if constexpr (kBlockScale) {
       if (left_ > 0)
         scales_.next(p_, reinterpret_cast<f32*>(shared_ + filled_.offset() + StagedA::kBytes + StagedB::kBytes));
@@ -233,22 +251,23 @@ class Pipeline {
     // With few rows there is time for a branch, and blocks may have nothing to copy. Otherwise copies write zeros once
     // nothing is left.
     if (kSpread && left_ <= 0) return;
-    constexpr i32 kOfA = decltype(a_)::kSectionPasses, kOfB = decltype(b_)::kSectionPasses, kAll = kOfA + kOfB;
+    constexpr i32 kOfA = decltype(operands_.a)::kSectionPasses, kOfB = decltype(operands_.b)::kSectionPasses,
+                  kAll = kOfA + kOfB;
     const i32 first = kAll * portion / portions, last = kAll * (portion + 1) / portions;
-    if (first < kOfA) a_.copy(place_, section, first, last < kOfA ? last : kOfA);
-    if (last > kOfA) b_.copy(place_, section, first > kOfA ? first - kOfA : 0, last - kOfA);
+    if (first < kOfA) operands_.a.copy(place_, section, first, last < kOfA ? last : kOfA);
+    if (last > kOfA) operands_.b.copy(place_, section, first > kOfA ? first - kOfA : 0, last - kOfA);
   }
   QUERN_DEVICE void finish_section() {
-    a_.finish_section();
-    b_.finish_section();
+    operands_.a.finish_section();
+    operands_.b.finish_section();
   }
   QUERN_DEVICE void finish_k_block() {
     if (left_ > 0) {
-      a_.finish_k_block();
-      b_.finish_k_block();
+      operands_.a.finish_k_block();
+      operands_.b.finish_k_block();
       if (--left_ == 0) {
-        a_.stop();
-        b_.stop();
+        operands_.a.stop();
+        operands_.b.stop();
       }
     }
     filled_.next();
@@ -270,23 +289,19 @@ class Pipeline {
     Work work;
     if (!tiles_.next(work)) return;
     left_ = work.end_k_block - work.first_k_block;
-    const auto row_of_line = [&](i32 line) { return source_row(p_, work, line); };
-    const auto column_of_line = [&](i32 line) { return source_column(p_, work, line); };
-    const i64 group_of_a = kGrouping == kContiguous ? 0 : work.group;
-    const i32 k_of_a = kGrouping == kContiguous && p_.a_rows == 0 ? 0 : p_.k;
-    a_.begin(static_cast<const ElementA*>(p_.a) + group_of_a * p_.a_group, p_.a_row, p_.a_k, work.first_k_block, k_of_a,
-             row_of_line);
-    b_.begin(static_cast<const ElementB*>(p_.b) + work.group * p_.b_group, p_.b_row, p_.b_k, work.first_k_block, p_.k,
-             column_of_line);
-    if constexpr (kBlockScale) scales_.begin(p_, work, row_of_line, column_of_line);
+    operands_.begin(p_, work);
+    if constexpr (kBlockScale) {
+      scales_.begin(
+          p_, work, [&](i32 line) { return source_row(p_, work, line); },
+          [&](i32 line) { return source_column(p_, work, line); });
+    }
   }
 
-  const GemmParams& p_;
+  const Params& p_;
   u8* shared_;
   SharedPlace place_;
   Tiles tiles_;
-  Loader<ElementA, StagedA, kTransposedA, kGrouping == kContiguous, false> a_;
-  Loader<ElementB, StagedB, kTransposedB, false, kGate> b_;
+  Operands operands_;
   ScaleLoader scales_;
   Ring filled_, taken_;
   i32 left_ = 0;
