@@ -77,12 +77,19 @@ Tiling tile_prefill(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
+// Whether a cache of 8 bits becomes queries' 16 on its way to products of these.
+bool is_widened(const Shape& shape) {
+  return shape.q == shape.element &&
+         (shape.cache == Dtype::e4m3 || shape.cache == Dtype::e5m2 || shape.cache == Dtype::i8);
+}
+
 // Warpgroups of 64 rows: three where their sums are small enough, else two. As many keys at once as there is room for,
-// in registers and for two stages in shared memory.
+// in registers and for two stages in shared memory. Where codes are widened or turned a further warpgroup does that.
 Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kMostStages = 4, kRegisters = 190;  // f32 of a thread for sums of scores, for weights, and for results
-  const int bytes_each = shape.cache_bytes(), turners = bytes_each == 1 ? 1 : 0;
-  const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 && turners == 0 ? 3 : 2, rows = 64 * consumers;
+  const bool widened = is_widened(shape);
+  const int bytes_each = static_cast<int>(bytes_of(shape.q)), helpers = bytes_each == 1 || widened ? 1 : 0;
+  const int consumers = std::max(shape.dim_k, shape.dim_v) <= 64 && helpers == 0 ? 3 : 2, rows = 64 * consumers;
   // Two tiles of queries where these are not in the way of keys and values.
   const int tiles = std::max(shape.dim_k, shape.dim_v) <= 128 ? 2 : 1;
   // Three warpgroups have registers for two blocks of weights of 96 keys.
@@ -90,17 +97,22 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   for (const int block : {consumers == 3 ? 96 : 128, 128, 112, 96, 80, 64}) {
     if (shape.paged && block % q::box_keys(shape.page_size, block) != 0) continue;
     if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
-    if (turners != 0 && block != q::kTurnedKeys) continue;
-    if (shape.dim_v / 2 + block / 2 + block / 8 * bytes_each > kRegisters - 14 * turners) continue;
-    const bool two = turners == 0 && tiles == 2 && shape.dim_v / 2 + block <= room_of_two;
-    for (int stages = kMostStages; stages >= 2; --stages) {
-      const auto bytes = static_cast<std::uint32_t>(
-          q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages, bytes_each));
-      if (bytes + q::kStaticBytes > target.shared_per_block) continue;
-      const int threads = (consumers + 1 + turners) * 128;
-      Tiling tiling{rows, 1, threads / static_cast<int>(target.warp_size), block, stages, tiles, 1, 1, threads, bytes};
-      tiling.two_weights = two;
-      return tiling;
+    if (bytes_each == 1 && block != q::kTurnedKeys) continue;
+    if (shape.dim_v / 2 + block / 2 + block / 8 * bytes_each > kRegisters - 14 * helpers) continue;
+    const bool two = bytes_each == 2 && tiles == 2 && shape.dim_v / 2 + block <= room_of_two;
+    for (int codes = widened ? 2 : 0; codes >= (widened ? 1 : 0); --codes) {
+      for (int stages = kMostStages; stages >= 2; --stages) {
+        const auto bytes = static_cast<std::uint32_t>(
+            q::sm90_shared_bytes(shape.dim_k, shape.dim_v, rows, tiles, block, stages, bytes_each) +
+            q::sm90_code_bytes(shape.dim_k, shape.dim_v, block, codes, stages, shape.token_scales));
+        if (bytes + q::kStaticBytes > target.shared_per_block) continue;
+        const int threads = (consumers + 1 + helpers) * 128;
+        const int warps = threads / static_cast<int>(target.warp_size);
+        Tiling tiling{rows, 1, warps, block, stages, tiles, 1, 1, threads, bytes};
+        tiling.two_weights = two;
+        tiling.code_stages = codes;
+        return tiling;
+      }
     }
   }
   return {};
@@ -206,7 +218,7 @@ int constant_page_size(std::int64_t page_size) {
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   const auto is_fp8 = [](Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; };
   const bool eights = is_fp8(shape.q) && is_fp8(shape.cache) && !shape.token_scales;
-  return !shape.is_wide() && suits_warpgroups(shape, target) && (is_plain(shape) || eights) &&
+  return !shape.is_wide() && suits_warpgroups(shape, target) && (is_plain(shape) || eights || is_widened(shape)) &&
          tile_warpgroups(shape, target).warps != 0;
 }
 
@@ -235,12 +247,11 @@ Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
                     target.target.name());
   }
   if (shape.variant == Variant::warpgroups && !takes_warpgroups(shape, target)) {
-    throw Error(
-        QUERN_UNSUPPORTED,
-        "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
-        "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries and caches of dtype, or both of e4m3 or e5m2 "
-        "without scales a token; the target is " +
-            target.target.name());
+    throw Error(QUERN_UNSUPPORTED,
+                "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
+                "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries of dtype, or of e4m3 or e5m2 with "
+                "caches of these without scales a token; the target is " +
+                    target.target.name());
   }
   if (shape.variant == Variant::wide_pairs && !takes_wide_pairs(shape, target)) {
     throw Error(QUERN_UNSUPPORTED,

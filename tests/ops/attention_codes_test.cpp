@@ -119,6 +119,63 @@ std::vector<CodedCase> coded_cases() {
   add_product("bad_value", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.bad_values = true; });
   add_product("bad_key", Element::e4m3, Element::e5m2, 64, 64, [](CodedCase& c) { c.bad_keys = true, c.left = 9; });
   add_product("mask", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.mask = true; });
+  // Many rows of 16 bits against codes: where the target has warpgroups these are widened on their way.
+  const auto add_widened = [&](const std::string& name, Element element, Element of_kv, int dim, int dim_v,
+                               const std::function<void(CodedCase&)>& change) {
+    add("widened_" + name, [&](CodedCase& c) {
+      c.element = element, c.cache = of_kv, c.dim = dim, c.dim_v = dim_v, c.sequences = kLong;
+      c.scale = CacheScale::head;
+      change(c);
+    });
+  };
+  add_widened("e4m3", Element::bf16, Element::e4m3, 128, 128, [](CodedCase& c) { c.group = 4; });
+  add_widened("e4m3_f16_page_64", Element::f16, Element::e4m3, 64, 64, [](CodedCase& c) { c.page_size = 64; });
+  add_widened("e5m2_page_32", Element::bf16, Element::e5m2, 64, 128, [](CodedCase& c) { c.page_size = 32; });
+  add_widened("e5m2_f16_ragged", Element::f16, Element::e5m2, 128, 64,
+              [](CodedCase& c) { c.ragged = true, c.causal = false; });
+  add_widened("int8_page_128", Element::bf16, Element::i8, 128, 128,
+              [](CodedCase& c) { c.page_size = 128, c.hnd = true, c.scale = CacheScale::tensor; });
+  add_widened("int8_f16_256", Element::f16, Element::i8, 256, 256, [](CodedCase& c) { c.left = 50; });
+  add_widened("dim_96", Element::bf16, Element::e4m3, 96, 80, [](CodedCase& c) { c.scale = CacheScale::none; });
+  add_widened("dim_192", Element::bf16, Element::e4m3, 192, 128, [](CodedCase& c) { c.ragged = true; });
+  add_widened("tokens", Element::bf16, Element::i8, 128, 128, [](CodedCase& c) {
+    c.scale = CacheScale::token, c.spread = 3.0, c.sequences = {{90, 170}, {70, 900}, {1, 60}, {33, 700}};
+  });
+  add_widened("tokens_f16_64", Element::f16, Element::i8, 64, 64, [](CodedCase& c) {
+    c.scale = CacheScale::token, c.spread = 2.0, c.size = 1e-3, c.page_size = 64, c.sequences = {{70, 1500}, {33, 70}};
+  });
+  add_widened("tokens_f16_large", Element::f16, Element::e5m2, 256, 64, [](CodedCase& c) {
+    c.scale = CacheScale::token, c.spread = 1.0, c.size = 100.0, c.ragged = true, c.shared_scales = true;
+  });
+  add_widened("tokens_256", Element::bf16, Element::e4m3, 256, 256, [](CodedCase& c) { c.scale = CacheScale::token; });
+  add_widened("tokens_everything", Element::f16, Element::e4m3, 128, 128, [](CodedCase& c) {
+    c.scale = CacheScale::token, c.mask = true, c.cap = 5.0f, c.alibi = true, c.left = 60;
+  });
+  add_widened("everything", Element::bf16, Element::i8, 64, 128,
+              [](CodedCase& c) { c.mask = true, c.cap = 5.0f, c.alibi = true, c.left = 60; });
+  add_widened("negative", Element::bf16, Element::e4m3, 64, 64, [](CodedCase& c) { c.negative = true; });
+  add_widened("negative_tokens", Element::f16, Element::i8, 128, 128,
+              [](CodedCase& c) { c.negative = true, c.scale = CacheScale::token; });
+  add_widened("invariant", Element::bf16, Element::e4m3, 128, 128, [](CodedCase& c) {
+    c.sequences = {{1, 700}, {3, 300}, {70, 1200}}, c.flags = QUERN_CALL_BATCH_INVARIANT;
+  });
+  add_widened("invariant_tokens", Element::f16, Element::i8, 64, 64, [](CodedCase& c) {
+    c.sequences = {{1, 700}, {3, 300}, {70, 1200}}, c.flags = QUERN_CALL_BATCH_INVARIANT, c.scale = CacheScale::token;
+  });
+  for (const bool keys : {true, false}) {
+    const std::string bad = keys ? "bad_key" : "bad_value";
+    const auto spoil = [&](CodedCase& c) { (keys ? c.bad_keys : c.bad_values) = true; };
+    add_widened(bad, Element::bf16, Element::e4m3, 128, 128, spoil);
+    add_widened(bad + "_e5m2_mask", Element::f16, Element::e5m2, 64, 64,
+                [&](CodedCase& c) { spoil(c), c.mask = true, c.causal = false, c.ragged = true; });
+    add_widened(bad + "_scale", Element::bf16, Element::i8, 64, 128,
+                [&](CodedCase& c) { spoil(c), c.scale = CacheScale::token, c.left = 9; });
+    add_widened(bad + "_tokens", Element::f16, Element::e4m3, 256, 128,
+                [&](CodedCase& c) { spoil(c), c.scale = CacheScale::token; });
+    add_widened(bad + "_invariant", Element::bf16, Element::e4m3, 128, 128, [&](CodedCase& c) {
+      spoil(c), c.sequences = {{5, 300}, {70, 700}}, c.flags = QUERN_CALL_BATCH_INVARIANT;
+    });
+  }
   add("long_mask_128", [](CodedCase& c) {
     c.sequences = {{40, 400}, {130, 130}, {1, 60}, {33, 700}}, c.mask = true, c.dim = 128, c.group = 4,
     c.page_size = 64;
@@ -181,6 +238,33 @@ TEST(CodedAttentionSchedules, unfair) {
     CodedAttention problem(c);
     ASSERT_NO_FATAL_FAILURE(problem.run(unfair.get()));
     problem.check();
+  }
+}
+
+// The same of codes that are widened on their way to warpgroups: several blocks of keys, several items, and scales of
+// tokens that change from block to block.
+TEST(CodedAttentionSchedules, WidenedUnfairly) {
+  if (on_cuda()) GTEST_SKIP() << "the host's executor is what is unfair";
+  constexpr std::uint64_t kSeeds = 6;
+  std::vector<CodedCase> cases(3);
+  cases[0].name = "unfair_widened", cases[0].cache = Element::e4m3, cases[0].scale = CacheScale::head;
+  cases[0].dim = 128;
+  cases[1].name = "unfair_tokens", cases[1].cache = Element::i8, cases[1].scale = CacheScale::token;
+  cases[1].spread = 3.0, cases[1].dim = 64, cases[1].element = Element::f16, cases[1].page_size = 128;
+  cases[2].name = "unfair_256", cases[2].cache = Element::e5m2, cases[2].scale = CacheScale::token;
+  cases[2].spread = 3.0, cases[2].dim = 256, cases[2].ragged = true, cases[2].bad_values = true;
+  for (CodedCase& c : cases) {
+    c.sequences = {{90, 600}, {130, 130}, {1, 60}, {40, 40}};
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      SCOPED_TRACE(c.name + ", host_seed " + std::to_string(run_seed() * kSeeds + seed));
+      const Context unfair = make_context([&](quern_context_options& o) {
+        o.flags |= QUERN_CONTEXT_HOST_SEED;
+        o.host_seed = run_seed() * kSeeds + seed;
+      });
+      CodedAttention problem(c);
+      ASSERT_NO_FATAL_FAILURE(problem.run(unfair.get()));
+      problem.check();
+    }
   }
 }
 

@@ -114,10 +114,11 @@ void CodedAttention::fill(Random& random) {
   }
   const bool coded = k.element().bytes() == 1;
   // Codes as a quantiser makes them: up to the largest; their scales make numbers of about 1 of them.
+  const auto sign_of = [&](std::int64_t i) { return c_.negative && i % 2 == 1 ? -1.0 : 1.0; };
   const double usual = coded && c_.scale != CacheScale::none ? k.element().largest() / 4.0 : 1.0;
   for (Array* scale : {&k_scale, &v_scale}) {
     if (c_.scale == CacheScale::token || c_.scale == CacheScale::none) continue;
-    for (std::int64_t h = 0; h < scale->extent(0); ++h) scale->set((0.5 + random.uniform()) / usual, h);
+    for (std::int64_t h = 0; h < scale->extent(0); ++h) scale->set(sign_of(h) * (0.5 + random.uniform()) / usual, h);
   }
   for (std::int64_t s = 0; s < c_.batch(); ++s) {
     const std::int64_t kv = c_.sequences[static_cast<std::size_t>(s)].kv;
@@ -136,7 +137,7 @@ void CodedAttention::fill(Random& random) {
           if (c_.scale != CacheScale::token) continue;
           Array& scale = x == &k ? k_scale : v_scale;
           const double value =
-              (x == &v ? c_.size * std::exp(c_.spread * random.normal()) : 0.5 + random.uniform()) / usual;
+              sign_of(j) * (x == &v ? c_.size * std::exp(c_.spread * random.normal()) : 0.5 + random.uniform()) / usual;
           if (c_.ragged) {
             scale.set(value, token, h);
           } else {

@@ -26,6 +26,7 @@ struct CodedCase {
   double size = 1.0;    // of values
   std::int64_t dim = 64, dim_v = 0, kv_heads = 2, group = 2, page_size = 16;
   bool ragged = false, hnd = false, causal = true, mask = false, raw_bytes = false, shared_scales = false;
+  bool negative = false;                      // every other scale of the cache, by heads or by tokens
   bool bad_keys = false, bad_values = false;  // one of each sequence's last keys or values is NaN
   std::optional<int> left;
   float cap = 0.0f;

@@ -28,13 +28,17 @@ const std::vector<Expected>& expected() {
       "alignment=16";
   static const std::string streams = "attention sm_90a variant=streams" + attention,
                            medium = "attention sm_90a variant=medium" + attention,
-                           warpgroups = "attention sm_90a variant=warpgroups" + attention;
+                           warpgroups = "attention sm_90a variant=warpgroups" + attention,
+                           widened =
+                               "attention sm_90a variant=warpgroups dtype=bf16 cache=e4m3 dim_k=128 group=4 "
+                               "page_size=64";
   static const std::vector<Expected> all = {
       {"merge_state sm_90a dtype=bf16", {{"ACQBULK", 1}, {"PREEXIT", 1}}},
       // Whoever comes last joins what others have written: a fence before the counter is raised, and one behind it.
       {medium.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}}},
       {streams.c_str(), {{"ACQBULK", 2}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
       {warpgroups.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 4}}},
+      {widened.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 6}}},
       {"attention sm_90a variant=wide_pairs dtype=bf16 dim_k=512 group=4 page_size=64",
        {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
       // Results that leave by bulk copies, and partial sums that other blocks read.

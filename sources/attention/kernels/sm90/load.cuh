@@ -24,7 +24,7 @@ struct KeyCopies {
 
   template <int kSpans>
   QUERN_DEVICE void copy(const TensorMap& map, u8* stages, const SharedArray<Mbarrier>& full,
-                         const SharedArray<Mbarrier>& empty, PipelineState<kStages>& state, const Place& at,
+                         const SharedArray<Mbarrier>& empty, PipelineState<kCopyStages>& state, const Place& at,
                          i32 head) const {
     constexpr int kBytes = kSpans * kBlock * kSpanBytes;
     acquire(empty, state);
@@ -32,8 +32,8 @@ struct KeyCopies {
     sync_warp();
     if (span < kSpans) {
       const i32 to = state.stage * kBytes + (span * kBlock + box * kBoxKeys) * kSpanBytes;
-      tma_load(SharedArray<u8>(stages), to, map, full, state.stage, CacheHint::normal, span * kSpanElements, at.token,
-               head, at.page);
+      tma_load(SharedArray<u8>(stages), to, map, full, state.stage, CacheHint::normal, span * kCopySpanElements,
+               at.token, head, at.page);
     }
     state.next();
   }
@@ -41,9 +41,9 @@ struct KeyCopies {
   template <bool kKeys, bool kValues>
   QUERN_DEVICE void run(Shared* shared, const Tiles& tiles) const {
     Told told(shared);
-    const SharedArray<Mbarrier> full_k(shared->keys.full), empty_k(shared->keys.empty);
-    const SharedArray<Mbarrier> full_v(shared->values.full), empty_v(shared->values.empty);
-    PipelineState<kStages> of_k, of_v;
+    const SharedArray<Mbarrier> full_k(copied_keys(shared).full), empty_k(copied_keys(shared).empty);
+    const SharedArray<Mbarrier> full_v(copied_values(shared).full), empty_v(copied_values(shared).empty);
+    PipelineState<kCopyStages> of_k, of_v;
     QUERN_ROLLED for (;;) {
       const Task& task = told.next();
       if (task.piece.count == 0) break;
@@ -58,12 +58,13 @@ struct KeyCopies {
         Place next{};
         if (kKeys && block == draw_at && elect_one()) mbarrier_arrive(shared->nearly_copied);
         if (block > begin) next = place(task, places, block - 1);
-        if (kKeys) copy<kSpansK>(map_k, tiles.keys, full_k, empty_k, of_k, at, head);
-        if (kValues && block < end - 1) copy<kSpansV>(map_v, tiles.values, full_v, empty_v, of_v, before, head);
+        if (kKeys) copy<kCopySpansK>(map_k, tiles.copied_keys(), full_k, empty_k, of_k, at, head);
+        if (kValues && block < end - 1)
+          copy<kCopySpansV>(map_v, tiles.copied_values(), full_v, empty_v, of_v, before, head);
         before = at;
         at = next;
       }
-      if (kValues && begin < end) copy<kSpansV>(map_v, tiles.values, full_v, empty_v, of_v, before, head);
+      if (kValues && begin < end) copy<kCopySpansV>(map_v, tiles.copied_values(), full_v, empty_v, of_v, before, head);
       told.done();
     }
   }

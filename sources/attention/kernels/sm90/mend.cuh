@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "attention/kernels/shared/widen.cuh"
 #include "attention/kernels/sm90/softmax.cuh"
 #include "common/reduce.cuh"
 
@@ -20,7 +21,9 @@ QUERN_DEVICE bool is_spoilt(const f32 (&o)[count], int half) {
 // Two neighbours, of 16 bits or of 8.
 template <class T>
 QUERN_DEVICE f32x2 load_two(const void* from) {
-  if constexpr (sizeof(T) == 1) {
+  if constexpr (kWidened) {
+    return unpack<Element>(widen_two_codes<T>(*static_cast<const u16*>(from)));
+  } else if constexpr (sizeof(T) == 1) {
     return unpack_fp8<T>(*static_cast<const u16*>(from));
   } else {
     return unpack<T>(*static_cast<const u32*>(from));
@@ -37,9 +40,32 @@ QUERN_DEVICE f32 add_product(u32 query, u32 key, f32 sum) {
     }
     return sum;
   } else {
-    const f32x2 a = unpack<QueryElement>(query), b = unpack<CacheElement>(key);
+    const f32x2 a = unpack<QueryElement>(query), b = unpack<Multiplied>(key);
     return fma(a.x, b.x, fma(a.y, b.y, sum));
   }
+}
+
+// The scale of a token of a page.
+QUERN_DEVICE f32 token_scale(const f32* scales, u32 page, i64 page_stride, u32 token, i64 token_stride, i32 head,
+                             i64 head_stride) {
+  return scales[static_cast<i64>(page) * page_stride + static_cast<i64>(token) * token_stride + head * head_stride];
+}
+
+// The product of a row of queries and one of keys.
+QUERN_DEVICE f32 row_product(const u8* query, const u8* key) {
+  f32 product = 0.0f;
+  QUERN_FOUR_AT_ONCE for (int byte = 0; byte < kDimK * kOperandBytes; byte += 16) {
+    const vec16 a = load16(query + byte);
+    vec16 b;
+    if constexpr (kWidened) {
+      const void* const codes = key + byte / 2;
+      b = widen_codes<CacheElement>(*static_cast<const Codes*>(codes));
+    } else {
+      b = load16(key + byte);
+    }
+    QUERN_UNROLL for (int w = 0; w < 4; ++w) product = add_product(a.x[w], b.x[w], product);
+  }
+  return product;
 }
 
 // One row by a warp: a lane has the scores of every 32nd key, and of the sums two columns of every 64. A row that sees
@@ -53,13 +79,12 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
   const i32 first = seen.first > begin ? seen.first : begin, last = seen.last < end ? seen.last : end;
   const i32 q_head = piece.head * kGroup + row % kGroup, own = lane() * 2;
   constexpr int kPartsV = div_up(kColumns, 64);
-  const f32 scale = kEights ? row_factor(p, s, piece.head, row) : p.scale;
+  const f32 scale = kScaledKeys ? row_factor(p, s, piece.head, row) : p.scale;
   const u8* const query =
       static_cast<const u8*>(p.queries) + ((s.q_begin + row / kGroup) * p.q_stride_token + q_head * p.q_stride_head) *
                                               static_cast<i64>(sizeof(QueryElement));
   const u8* const keys = static_cast<const u8*>(p.keys) + piece.head * p.k_stride_head;
-  const u8* const values =
-      static_cast<const u8*>(p.values) + piece.head * p.v_stride_head + first_column * kOperandBytes;
+  const u8* const values = static_cast<const u8*>(p.values) + piece.head * p.v_stride_head + first_column * kCacheBytes;
 #if PAGED
   const i64 table = p.page_indptr ? static_cast<i64>(p.page_indptr[s.index]) : s.index * p.pages_stride;
   const i32* const pages = p.pages + table;
@@ -76,7 +101,7 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
     const i32 j = at + lane();
     const bool taken = j < last && (!kCustomMask || sees(p, s, mask, row, j));
     u32 page = 0, token = 0;
-    f32 score = -infinity();
+    f32 score = -infinity(), value_scale = 1.0f;
     if (taken) {
 #if PAGED
       page = static_cast<u32>(pages[static_cast<u32>(j) / static_cast<u32>(PAGE_SIZE)]);
@@ -86,10 +111,12 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
 #endif
       const u8* const key =
           keys + (static_cast<u64>(page) * p.k_page_bytes + static_cast<u64>(token) * p.k_token_bytes);
-      f32 product = 0.0f;
-      QUERN_FOUR_AT_ONCE for (int byte = 0; byte < kDimK * kOperandBytes; byte += 16) {
-        const vec16 a = load16(query + byte), b = load16(key + byte);
-        QUERN_UNROLL for (int w = 0; w < 4; ++w) product = add_product(a.x[w], b.x[w], product);
+      f32 product = row_product(query, key);
+      if constexpr (kTokenScales) {
+        product *= token_scale(p.k_scale, page, p.k_scale_stride_page, token, p.k_scale_stride_token, piece.head,
+                               p.k_scale_stride_head);
+        value_scale = token_scale(p.v_scale, page, p.v_scale_stride_page, token, p.v_scale_stride_token, piece.head,
+                                  p.v_scale_stride_head);
       }
       const i32 distance = j - (s.kv_len - s.q_len + row / kGroup);
       score = logit(p, scale, product, slope, distance) * (kPlainScale ? scale : 1.0f);
@@ -102,21 +129,22 @@ QUERN_DEVICE void mend_row(const AttentionParams& p, const Sequence& s, const Pi
     QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) o[i][0] *= before, o[i][1] *= before;
     const u64 all = ballot(taken);
     QUERN_FOUR_AT_ONCE for (int k = 0; k < kWarp; ++k) {
-      const f32 of_key = shuffle(weight, k);
+      const f32 of_key = shuffle(weight, k), scale_of_key = kTokenScales ? shuffle(value_scale, k) : 1.0f;
       const u64 offset =
           static_cast<u64>(shuffle(page, k)) * p.v_page_bytes + static_cast<u64>(shuffle(token, k)) * p.v_token_bytes;
       const bool counts = (all >> k & 1) != 0;  // of a key that this row does not take, the pool's first
       const u8* const value = values + offset;
       QUERN_UNROLL for (int i = 0; i < kPartsV; ++i) {
         if (own + 64 * i >= kColumns || first_column + own + 64 * i >= kDimV) continue;
-        f32x2 v = load_two<CacheElement>(value + (own + 64 * i) * kOperandBytes);
+        f32x2 v = load_two<CacheElement>(value + (own + 64 * i) * kCacheBytes);
+        if constexpr (kTokenScales) v.x *= scale_of_key, v.y *= scale_of_key;
         if (!counts) v = {0.0f, 0.0f};
         o[i][0] = fma(of_key, v.x, o[i][0]), o[i][1] = fma(of_key, v.y, o[i][1]);
         zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
       }
       if (kColumns < kDimV && counts) {  // the other columns, which other warpgroups mend
         QUERN_ROLLED for (i32 column = own; column < kDimV; column += 64) {
-          const f32x2 v = load_two<CacheElement>(value + (column - first_column) * kOperandBytes);
+          const f32x2 v = load_two<CacheElement>(value + (column - first_column) * kCacheBytes);
           zero = fma(v.x, 0.0f, fma(v.y, 0.0f, zero));
         }
       }

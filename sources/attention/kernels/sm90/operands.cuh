@@ -15,10 +15,21 @@ inline constexpr int kGroupThreads = 128;
 inline constexpr int kConsumers = CONSUMERS;       // warpgroups that multiply
 inline constexpr int kQueryStages = QUERY_STAGES;  // tiles of queries
 static_assert(kQueryStages == 1 || kQueryStages == 2);
-// What is multiplied: all of 8 bits, or all of 16.
+// What is multiplied: all of 8 bits, or all of 16, to which a cache of 8 bits is widened on its way.
 inline constexpr bool kEights = sizeof(QueryElement) == 1;
-static_assert(sizeof(CacheElement) == sizeof(QueryElement));
+inline constexpr bool kWidened = sizeof(CacheElement) < sizeof(QueryElement);
+static_assert(sizeof(CacheElement) <= sizeof(QueryElement) && !(kEights && kTokenScales));
 inline constexpr int kOperandBytes = static_cast<int>(sizeof(QueryElement));
+inline constexpr int kCacheBytes = static_cast<int>(sizeof(CacheElement));
+template <bool widened>
+struct MultipliedOf {
+  using Type = CacheElement;
+};
+template <>
+struct MultipliedOf<true> {
+  using Type = Element;
+};
+using Multiplied = MultipliedOf<kWidened>::Type;  // of keys and values
 static_assert(kBlock % 16 == 0, "a product takes 16 keys at once");
 
 // Tiles lie as spans of 128 bytes, of all their rows, swizzled by 128 bytes.

@@ -7,6 +7,7 @@
 #include "attention/kernels/sm90/load.cuh"
 #include "attention/kernels/sm90/results.cuh"
 #include "attention/kernels/sm90/turn.cuh"
+#include "attention/kernels/sm90/widen_blocks.cuh"
 
 namespace q {
 
@@ -39,20 +40,28 @@ struct Consumer {
   QUERN_DEVICE void multiply_keys(Scores& x, i32 tile, i32 stage) const {
     constexpr int kWhole = kProductsK / 4 * 4;
     QUERN_UNROLL for (int k = 0; k < kWhole; k += 4) {
-      wgmma_four<32, 32, QueryElement, CacheElement>(x, query_step(tile, k), key_step(stage, k), k > 0);
+      wgmma_four<32, 32, QueryElement, Multiplied>(x, query_step(tile, k), key_step(stage, k), k > 0);
     }
     QUERN_UNROLL for (int k = kWhole; k < kProductsK; ++k) {
-      wgmma<QueryElement, CacheElement>(x, query_step(tile, k), key_step(stage, k), k > 0);
+      wgmma<QueryElement, Multiplied>(x, query_step(tile, k), key_step(stage, k), k > 0);
     }
     wgmma_commit();
   }
   QUERN_DEVICE void multiply_values(Sums& o, const u32 (&weights)[kProductsV][4], i32 stage) const {
     if constexpr (kEights) {
       const u64 turned = values.at<Major::k, kDimV>(stage * kTurnedBytes);
-      o.template multiply_steps<Weight, CacheElement, Major::k, 32>(weights, turned);
+      o.template multiply_steps<Weight, Multiplied, Major::k, 32>(weights, turned);
+    } else if constexpr (kHelpers != 0 && kDimV > 192) {
+      // A product may not name more registers than a thread has before any are handed over.
+      constexpr int kHalf = kSpansV / 2 * 32;
+      const u64 first = values.at<Major::mn, kBlock>(stage * kValueBytes),
+                second = values.at<Major::mn, kBlock>(stage * kValueBytes + kSpansV / 2 * kBlock * kSpanBytes);
+      o.template multiply_steps<Weight, Multiplied, Major::mn, 16 * kSpanBytes, 0, kHalf>(weights, first);
+      o.template multiply_steps<Weight, Multiplied, Major::mn, 16 * kSpanBytes, kHalf, kDimV / 2 - kHalf>(weights,
+                                                                                                          second);
     } else {
       const u64 rows = values.at<Major::mn, kBlock>(stage * kValueBytes);
-      o.template multiply_steps<Weight, CacheElement, Major::mn, 16 * kSpanBytes>(weights, rows);
+      o.template multiply_steps<Weight, Multiplied, Major::mn, 16 * kSpanBytes>(weights, rows);
     }
     wgmma_commit();
   }
@@ -75,6 +84,18 @@ struct Consumer {
   QUERN_DEVICE void hand_over() const {
     if (kTurns) arrive_named(kTurnBarrier + (group + 1 == kConsumers ? 0 : group + 1), 2 * kGroupThreads);
   }
+  // With kTokenScales: those of the block whose logits are in hand.
+  template <class S>
+  QUERN_DEVICE TokenScales token_scales(const S* of, i32 stage) const {
+    const f32(&by_warp)[4] = of->largest_scales[stage];
+    return {SharedArray<f32>(tiles.scales), stage * 2 * kBlock + accumulator_column(thread, 0),
+            fmax(fmax(by_warp[0], by_warp[1]), fmax(by_warp[2], by_warp[3]))};
+  }
+  template <class S>
+  QUERN_DEVICE void release_scales(S* of, PipelineState<kStages>& state) const {
+    sync_warp();
+    release(SharedArray<Mbarrier>(of->scales_read), state);
+  }
   template <int stages>
   QUERN_DEVICE void release(const SharedArray<Mbarrier>& empty, PipelineState<stages>& state) const {
     if (elect_one()) mbarrier_arrive(empty, state.stage);
@@ -93,6 +114,7 @@ struct Consumer {
     PipelineState<kQueryStages> of_q;
     PipelineState<kStages> of_k;
     PipelineState<kStagesV> of_v;
+    PipelineState<kStages> of_scales;
     if (group == kConsumers - 1) hand_over();
     Scores x;
     bool under_way = false;  // the scores of the item's first block are in x
@@ -120,7 +142,7 @@ struct Consumer {
       if (any) {
         u32 weights[kProductsV][4];
         i32 key = s.first + (end - 1) * kBlock;
-        if (!kEights && key + kBlock > s.kv_len) {
+        if (kHelpers == 0 && key + kBlock > s.kv_len) {
           await(full_v, of_v);
           clear_behind(of_v.stage, s.kv_len - key);
         }
@@ -131,12 +153,24 @@ struct Consumer {
           f32 rescale[2];
           const bool masked =
               key < seen.all.first || key + kBlock > seen.all.last || (kCustomMask && key + kBlock > rows.mask.first);
-          mask_scores(p, s, rows, thread, key, masked, x);
           bool changed;
-          if constexpr (kTwoWeights) {
-            changed = weigh_into(p, x, softmax, rescale, own);
+          if constexpr (kTokenScales) {
+            const TokenScales scales = token_scales(shared, of_scales.stage);
+            scale_scores(scales, x);
+            mask_scores(p, s, rows, thread, key, masked, x);
+            if constexpr (kTwoWeights) {
+              changed = weigh_into(p, rows, x, softmax, rescale, own, &scales);
+            } else {
+              changed = weigh_scores(p, rows, x, softmax, rescale, &scales);
+            }
+            release_scales(shared, of_scales);
           } else {
-            changed = weigh_scores(p, rows, x, softmax, rescale);
+            mask_scores(p, s, rows, thread, key, masked, x);
+            if constexpr (kTwoWeights) {
+              changed = weigh_into(p, rows, x, softmax, rescale, own);
+            } else {
+              changed = weigh_scores(p, rows, x, softmax, rescale);
+            }
           }
           settle((softmax.sum[0][0] + softmax.sum[0][1]) + (softmax.sum[1][0] + softmax.sum[1][1]));
           wgmma_wait<0>();
@@ -224,9 +258,13 @@ QUERN_KERNEL(quern_attention_sm90, THREADS, 1, QUERN_PARAM q::AttentionParams p,
       copy_queries<kQueryWarps * kWarp>(p, shared, tiles.queries, thread_index() % kGroupThreads - kQueryWarp * kWarp);
     }
     sync_warp();
-  } else if (kEights && shuffle(thread_index() / kGroupThreads, 0) > kConsumers) {
-    registers_shrink<kTurnerRegisters>();
-    turn_values(shared, tiles);
+  } else if (kHelpers != 0 && shuffle(thread_index() / kGroupThreads, 0) > kConsumers) {
+    registers_shrink<kHelperRegisters>();
+    if constexpr (kWidened) {
+      widen_blocks(p, shared, tiles);
+    } else {
+      turn_values(shared, tiles);
+    }
   } else {
     registers_grow<kConsumerRegisters>();
     Consumer(p, shared, tiles).run(sums);

@@ -72,6 +72,9 @@ QUERN_DEVICE void write_results(const AttentionParams& p, const Sequence& s, con
                                 int thread, RowSoftmax softmax, const Sums& sums, i32* scratch) {
   f32 sum[2], o[Sums::kElements];
   sums.read_all(o);
+  if constexpr (kTokenScales) {
+    QUERN_UNROLL for (int i = 0; i < Sums::kElements; ++i) o[i] *= softmax.values;
+  }
   QUERN_UNROLL for (int h = 0; h < 2; ++h) softmax.max[h] -= kLift;
   QUERN_UNROLL for (int h = 0; h < 2; ++h) sum[h] = quad_sum(softmax.sum[h][0] + softmax.sum[h][1]);
   f32* const slot = piece.count == 1 ? nullptr : slot_at(p, piece, piece.index);

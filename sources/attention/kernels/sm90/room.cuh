@@ -21,6 +21,13 @@ QUERN_SHARED_CODE constexpr i32 sm90_shared_bytes(i32 dim_k, i32 dim_v, i32 rows
   const i32 k = spans_of(dim_k, bytes), v = spans_of(dim_v, bytes);
   return (tiles * k * rows + stages * block * (k + v) + (bytes == 1 ? kTurnedStages * dim_v : 0)) * kSpanBytes;
 }
+// Blocks of codes on their way to what is multiplied: `copied` of keys and of values, and beside each of `stages`
+// blocks the scales of its tokens.
+QUERN_SHARED_CODE constexpr i32 sm90_code_bytes(i32 dim_k, i32 dim_v, i32 block, i32 copied, i32 stages,
+                                                bool token_scales) {
+  return copied * block * (spans_of(dim_k, 1) + spans_of(dim_v, 1)) * kSpanBytes +
+         (token_scales ? stages * 2 * block * 4 : 0);
+}
 // The kernel for wide heads, in blocks of 64 keys: a tile of queries, weights of 64 rows and keys that warpgroups hand
 // over, and stages of one span.
 inline constexpr i32 kWideStaticBytes = 2048, kWideKeys = 64;

@@ -26,17 +26,40 @@ static_assert(kSlack == 8.0f);
 #endif
 inline constexpr bool kWholeMaxima = WHOLE_MAXIMA != 0;
 
+// Keys have one scale, of the tensor or the head, that logits take in.
+inline constexpr bool kScaledKeys = kCoded && !kTokenScales;
+
+// Scales of a block's tokens, in shared memory: of keys, and kBlock further on of values. `first` is that of the
+// thread's first column.
+struct TokenScales {
+  SharedArray<f32> all;
+  i32 first;
+  f32 largest;  // of the values
+
+  // Of the columns of elements i and i + 1, i a multiple of 4, which elements i + 2 and i + 3 have too.
+  QUERN_DEVICE f32x2 of_keys(int i) const { return at(first + i * 2); }
+  QUERN_DEVICE f32x2 of_values(int i) const { return at(first + kBlock + i * 2); }
+
+ private:
+  QUERN_DEVICE f32x2 at(i32 place) const {
+    f32 v[2];
+    load_shared(v, all, place);
+    return {v[0], v[1]};
+  }
+};
+
 // Of a thread's two rows: the maximum in units of log2, and sums of weights in two parts, each an independent chain.
 struct RowSoftmax {
+  f32 values = 0.0f;  // with kTokenScales: the sums of values are to be multiplied by it, a power of two or 0
   f32 max[2] = {-infinity(), -infinity()};
   f32 sum[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
 };
 
-// What products of 8 bits of a row are multiplied by.
+// What products of codes of a row are multiplied by.
 QUERN_DEVICE f32 row_factor(const AttentionParams& p, const Sequence& s, i32 head, i32 row) {
   f32 factor = p.scale;
   if (p.k_scale) factor *= p.k_scale[head * p.k_scale_stride_head];
-  if (p.q_scale && row < s.q_len * kGroup) {
+  if (kEights && p.q_scale && row < s.q_len * kGroup) {
     factor *= p.q_scale[(s.q_begin + row / kGroup) * p.q_scale_stride_token +
                         (head * kGroup + row % kGroup) * p.q_scale_stride_head];
   }
@@ -55,7 +78,7 @@ struct Rows {
       : first(first_row), mask(custom_mask(p, s)) {
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
       factor[h] = p.scale;
-      if constexpr (kEights) {
+      if constexpr (kScaledKeys) {
         const f32 scale = row_factor(p, s, head, first + 8 * h);
         // The largest logit is sought among products: a factor must not turn their order, nor make NaN of minus
         // infinity.
@@ -86,10 +109,31 @@ QUERN_DEVICE void keep_bits(const Sequence& s, const Rows& rows, int thread, i32
   }
 }
 
+// Products take in the scales of their keys.
+QUERN_DEVICE void scale_scores(const TokenScales& scales, Scores& x) {
+  QUERN_UNROLL for (int i = 0; i < kBlock / 2; i += 4) {
+    const f32x2 two = scales.of_keys(i);
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) x[i + 2 * h] *= two.x, x[i + 2 * h + 1] *= two.y;
+  }
+}
+
+// Scales of values are taken relative to a power of two, which follows when they outgrow it: a weight of f16 must
+// neither overflow nor vanish. What was summed before is then to be multiplied by what is returned, else 1.
+QUERN_DEVICE f32 follow_scales(const TokenScales& scales, RowSoftmax& softmax) {
+  const f32 before = softmax.values;
+  if (!(scales.largest > 16.0f * before)) return 1.0f;
+  const u32 exponent = (bits_of(scales.largest) & 0x7f800000u) + 0x00800000u;  // of the power of two above it
+  softmax.values = f32_of(exponent < 0x7e000000u ? exponent : 0x7e000000u);
+  return before / softmax.values;
+}
+QUERN_DEVICE f32 inverse_of_values(const RowSoftmax& softmax) {
+  return softmax.values > 0.0f ? f32_of(0x7f000000u - bits_of(softmax.values)) : 0.0f;
+}
+
 // Products become logits, and those of keys that a row does not see minus infinity.
 QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const Rows& rows, int thread, i32 key,
                               bool masked, Scores& x) {
-  if (kEights && (rows.turned[0] || rows.turned[1])) {
+  if (kScaledKeys && (rows.turned[0] || rows.turned[1])) {
     QUERN_UNROLL for (int i = 0; i < kBlock / 2; ++i) x[i] = rows.turned[half_of(i)] ? -x[i] : x[i];
   }
   if constexpr (!kPlainScale) {
@@ -113,12 +157,15 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const
 }
 
 // Turns logits into weights relative to the maximum. True when that has changed for one of the thread's rows: what was
-// summed before is then to be multiplied by `rescale`.
+// summed before is then to be multiplied by `rescale`. Weights take in the scales of values where `scales` are given.
 QUERN_DEVICE bool weigh_scores(const AttentionParams& p, const Rows& rows, Scores& x, RowSoftmax& softmax,
-                               f32 (&rescale)[2]) {
+                               f32 (&rescale)[2], const TokenScales* scales = nullptr) {
   // One factor for all rows stays out of registers.
   f32 factor[2];
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) factor[h] = !kPlainScale ? 1.0f : kEights ? rows.factor[h] : p.scale;
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) factor[h] = !kPlainScale  ? 1.0f
+                                                       : kEights     ? rows.factor[h]
+                                                       : kScaledKeys ? rows.factor[0]
+                                                                     : p.scale;
   f32 most[2] = {-infinity(), -infinity()}, base[2];
   maximum(x, most);
   bool changed = false;
@@ -135,17 +182,31 @@ QUERN_DEVICE bool weigh_scores(const AttentionParams& p, const Rows& rows, Score
     x[i] = exp2(fma(x[i], factor[h], -base[h]));
     softmax.sum[h][i & 1] += x[i];
   }
+  if constexpr (kTokenScales) {
+    const f32 shrink = follow_scales(*scales, softmax), inverse = inverse_of_values(softmax);
+    QUERN_UNROLL for (int i = 0; i < kBlock / 2; i += 4) {
+      f32x2 two = scales->of_values(i);
+      two.x *= inverse, two.y *= inverse;
+      QUERN_UNROLL for (int h = 0; h < 2; ++h) x[i + 2 * h] *= two.x, x[i + 2 * h + 1] *= two.y;
+    }
+    changed |= shrink != 1.0f;
+    rescale[0] *= shrink, rescale[1] *= shrink;
+  } else {
+    (void)scales;
+  }
   return changed;
 }
 
 // The same, with weights as operands of their own, so that logits stay what they are: weights are first taken relative
 // to the maximum of before, and the logits' maximum is looked for only where sums tell that it may have grown by more
 // than it may lag behind, or where there is none yet. What comes is the same as if it were always looked for.
-// For weights of 16 bits.
+// For weights of 16 bits, which take in the scales of values where `scales` are given.
 template <int steps>
-QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Scores& x, RowSoftmax& softmax, f32 (&rescale)[2],
-                             u32 (&weights)[steps][4]) {
-  const f32 factor = kPlainScale ? p.scale : 1.0f;
+QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Rows& rows, const Scores& x, RowSoftmax& softmax,
+                             f32 (&rescale)[2], u32 (&weights)[steps][4], const TokenScales* scales = nullptr) {
+  const f32 factor = !kPlainScale ? 1.0f : kScaledKeys ? rows.factor[0] : p.scale;
+  f32 shrink = 1.0f, inverse = 1.0f;
+  if constexpr (kTokenScales) shrink = follow_scales(*scales, softmax), inverse = inverse_of_values(softmax);
   bool changed = false, sought = ballot(softmax.max[0] == -infinity() || softmax.max[1] == -infinity()) != 0;
   rescale[0] = rescale[1] = 1.0f;
   f32 sum[2][2];
@@ -167,7 +228,12 @@ QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Scores& x, RowSoftm
       const f32 first = exp2(fma(x[i], factor, -base[h])), second = exp2(fma(x[i + 1], factor, -base[h]));
       sum[h][0] = i < 4 ? first : sum[h][0] + first;
       sum[h][1] = i < 4 ? second : sum[h][1] + second;
-      weights[i / 8][i / 2 % 4] = pack<Element>(first, second);
+      if constexpr (kTokenScales) {
+        const f32x2 two = scales->of_values(i / 4 * 4);
+        weights[i / 8][i / 2 % 4] = pack<Element>(first * (two.x * inverse), second * (two.y * inverse));
+      } else {
+        weights[i / 8][i / 2 % 4] = pack<Element>(first, second);
+      }
     }
     if (sought) break;
     // No weight is larger than their sum; a NaN is looked at again, too.
@@ -178,6 +244,12 @@ QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Scores& x, RowSoftm
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
     QUERN_UNROLL for (int part = 0; part < 2; ++part) softmax.sum[h][part] =
         fma(softmax.sum[h][part], rescale[h], sum[h][part]);
+  }
+  if constexpr (kTokenScales) {
+    changed |= shrink != 1.0f;
+    rescale[0] *= shrink, rescale[1] *= shrink;
+  } else {
+    (void)scales, (void)shrink, (void)inverse;
   }
   return changed;
 }
