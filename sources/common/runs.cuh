@@ -12,6 +12,8 @@
 //   mma(accumulator, a, b)           accumulator += a b, of Runs<f16> or Runs<bf16>; with an IntegerAccumulator of
 //                                    Runs<i8>, whose sums wrap around
 //   fma_pairs<T>(a, b, c)            a b + c of two pairs of f16 or bf16, rounded once on NVIDIA's GPUs
+//   masked_and_turned(v, mask, turned)   (v & mask) ^ turned, by one instruction where there is one: compilers take it
+//                                    apart where mask and `turned` have no bit in common
 //
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

@@ -109,7 +109,8 @@ struct Decode {
     } else {
       // 128 + its low seven bits, less 128 or, where it is negative, 256.
       const u32 spread = permute_bytes<upper ? 0x4342u : 0x4140u>(bytes, 0u);
-      const u32 low = (spread & 0x007f007fu) | kBase, sign = (spread & 0x00800080u) | kBase;
+      const u32 low = masked_and_turned(spread, 0x007f007fu, kBase),
+                sign = masked_and_turned(spread, 0x00800080u, kBase);
       return fma_pairs<T>(sign, both<T>(-1.0f), low);
     }
   }
@@ -131,12 +132,13 @@ struct Decode {
       constexpr u32 kMagnitude = 0x00070007u << kMantissa;
       const u32 moved = kLeft >= 0 ? word << (kLeft & 31) : word >> (-kLeft & 31);
       const u32 sign = word << kSign;
-      const u32 small = (moved & kMagnitude) | (sign & 0x80008000u);
+      const u32 small = masked_and_turned(sign, 0x80008000u, moved & kMagnitude);
       return fma_pairs<T>(small, both<T>(kIsBf16<T> ? 0x1p126f : 0x1p14f), 0u);
     } else {
-      const u32 bits = (word >> 4 * j) & 0x000f000fu;
-      if constexpr (kUnsigned<Code>) return fma_pairs<T>(bits | kBase, both<T>(1.0f), zero);
-      return fma_pairs<T>((bits ^ 0x00080008u) | kBase, both<T>(1.0f), both<T>(-kBaseValue - 8.0f));
+      // One exclusive or puts the base there and turns the sign.
+      constexpr u32 kTurned = kUnsigned<Code> ? kBase : kBase | 0x00080008u;
+      const u32 offset = kUnsigned<Code> ? zero : both<T>(-kBaseValue - 8.0f);
+      return fma_pairs<T>(masked_and_turned(word >> 4 * j, 0x000f000fu, kTurned), both<T>(1.0f), offset);
     }
   }
   static QUERN_DEVICE void run(const Packed<Code>& from, u32 zero, u32 (&to)[2 * sizeof(T)]) {

@@ -116,11 +116,7 @@ QUERN_DEVICE void multiply(const QuantizedParams& p) {
   const StreamKSchedule schedule = tiles.schedule();
   Feed feed(p, tiles, stages);
   Sums sums;
-  {
-    Pending first[kStages - 1];
-    QUERN_UNROLL for (i32 s = 0; s < kStages - 1; ++s) feed.begin(s, first[s]);
-    QUERN_UNROLL for (i32 s = 0; s < kStages - 1; ++s) first[s].store();
-  }
+  feed.fill<kStages - 1>();
   Pending pending;
   i32 stage = 0, free = kStages - 1;
   Work work;

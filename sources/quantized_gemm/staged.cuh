@@ -77,78 +77,121 @@ inline constexpr i32 kOffsetOfB = LinesOfA::kBytes, kOffsetOfScaleB = kOffsetOfB
 inline constexpr i32 kStage = round_up(kOffsetOfZeros + 4 * kZerosOfB, 128);
 static_assert(kStage == QUANTIZED_STAGE, "the library has counted otherwise");
 
+// Which items of an operand's lines, `per_line` of each, a thread has: number thread, thread + kThreads and so on,
+// whose lines are kStep apart. With a gate the second half of b's lines is N/2 further on.
+template <i32 lines, i32 per_line, bool of_b>
+struct Items {
+  static constexpr i32 kAll = lines * per_line, kEach = (kAll + kThreads - 1) / kThreads, kStep = kThreads / per_line;
+  static_assert(kThreads % per_line == 0 && kEach <= 32);
+  static_assert(!of_b || !kGate || kEach <= 1 || kOutTileN % kStep == 0, "items of one number lie in the same half");
+  static QUERN_DEVICE constexpr bool is_further(i32 e) { return of_b && kGate && e > 0 && e * kStep >= kOutTileN; }
+  static QUERN_DEVICE i32 line() { return thread_index() / per_line; }
+  static QUERN_DEVICE i32 place() { return thread_index() % per_line; }
+
+  u32 there;  // a bit for each item whose line there is
+  // Returns the row in memory of the first one's line, which need not be there.
+  QUERN_DEVICE i64 begin(const GemmParams& p, const Work& work) {
+    there = 0;
+    QUERN_UNROLL for (i32 e = 0; e < kEach; ++e) {
+      const i32 own = line() + e * kStep;
+      const i32 row = of_b ? source_column(p, work, own) : source_row(p, work, own);
+      there |= static_cast<u32>(own < lines && row >= 0) << e;
+    }
+    if constexpr (!of_b) return static_cast<i64>(work.row) + line();
+    const bool second = kGate && line() >= kOutTileN;
+    return static_cast<i64>(work.column) + line() + (second ? p.n / 2 - kOutTileN : 0);
+  }
+  QUERN_DEVICE bool has(i32 e) const { return (there >> e & 1) != 0; }
+  // How many rows behind the first one's item number e is.
+  static QUERN_DEVICE i64 rows_to(const GemmParams& p, i32 e) {
+    return e * kStep + (is_further(e) ? static_cast<i64>(p.n / 2 - kOutTileN) : 0);
+  }
+};
+
 // This thread's copies of an operand's lines.
-template <class Code, i32 lines>
+template <class Code, i32 lines, bool of_b>
 class Copies {
   using Lines = StagedLines<Code, lines>;
+  using Own = Items<lines, Lines::kRowCopies, of_b>;
 
  public:
-  // row_of(line) is the line's row in memory, -1 where there is none.
-  template <class RowOf>
-  QUERN_DEVICE void begin(const u8* data, i64 row_bytes, i32 k, RowOf row_of) {
-    there_ = 0;
-    bytes_ = static_cast<i64>(k) * Lines::kBits / 8;
-    QUERN_UNROLL for (i32 e = 0; e < Lines::kEach; ++e) {
-      const i32 i = e * kThreads + thread_index(), line = i / Lines::kRowCopies;
-      const i32 row = i < Lines::kAll ? row_of(line) : -1;
-      from_[e] = data + (row < 0 ? 0 : row) * row_bytes + i % Lines::kRowCopies * kCopyBytes;
-      there_ |= static_cast<u32>(row >= 0) << e;
+  QUERN_DEVICE void begin(const GemmParams& p, const Work& work) {
+    const i64 row_bytes = of_b ? p.b_row : p.a_row;
+    const i64 first = static_cast<i64>(work.first_k_block) * Lines::kRowBytes + Own::place() * kCopyBytes;
+    from_ = static_cast<const u8*>(of_b ? p.b : p.a) + items_.begin(p, work) * row_bytes + first;
+    // K may end within the last block, which begins before 2^31.
+    left_ = static_cast<i32>(p.k - static_cast<i64>(work.first_k_block) * kBlockK) -
+            Own::place() * (kCopyBytes * 8 / Lines::kBits);
+  }
+  // The next k block.
+  QUERN_DEVICE void copy(const GemmParams& p, u8* stage) {
+    const i64 row_bytes = of_b ? p.b_row : p.a_row;
+    u8* const to = stage + Own::line() * Lines::kPitch + Own::place() * kCopyBytes;
+    QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
+      if (Own::kAll % kThreads != 0 && e * kThreads + thread_index() >= Own::kAll) continue;
+      const bool take = left_ > 0 && items_.has(e);
+      const u8* const from = from_ + Own::rows_to(p, e) * row_bytes;
+      if constexpr (kCopyBytes == 16) {
+        copy_async_16(to + e * Own::kStep * Lines::kPitch, from, take);
+      } else {
+        copy_async_4(to + e * Own::kStep * Lines::kPitch, from, take);
+      }
+    }
+    from_ += Lines::kRowBytes;
+    left_ -= kBlockK;
+  }
+
+ private:
+  const u8* from_ = nullptr;
+  Own items_;
+  i32 left_ = 0;  // k that there are from this thread's first on
+};
+
+// This thread's scales of a k block. Loaded a k block before they are stored, as they lie in memory, so that nothing
+// waits for them.
+template <class T, i32 lines, bool of_b>
+class Scales {
+  using Own = Items<lines, kGroupsOfBlock, of_b>;
+
+ public:
+  struct Values {
+    T x[Own::kEach > 0 ? Own::kEach : 1];
+  };
+  QUERN_DEVICE void begin(const GemmParams& p, const Work& work, const QuantizedScales& from) {
+    from_ = static_cast<const T*>(from.data) + items_.begin(p, work) * from.line + Own::place() * from.group;
+  }
+  QUERN_DEVICE void load(const GemmParams& p, const QuantizedScales& from, i32 k_block, Values& values) const {
+    constexpr i32 kSize = kGroup > 0 ? kGroup : 1;
+    const i32 first = kGroup == 0 ? 0 : static_cast<i32>(static_cast<i64>(k_block) * kBlockK / kSize);
+    const i32 groups = kGroup == 0 ? 1 : p.k / kSize;
+    const T* const block = from_ + first * from.group;
+    QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
+      values.x[e] = T{};
+      if (items_.has(e) && first + Own::place() < groups) values.x[e] = block[Own::rows_to(p, e) * from.line];
     }
   }
-  QUERN_DEVICE void copy(u8* stage, i32 k_block) const {
-    const i64 first = static_cast<i64>(k_block) * Lines::kRowBytes;
-    QUERN_UNROLL for (i32 e = 0; e < Lines::kEach; ++e) {
-      const i32 i = e * kThreads + thread_index(), piece = i % Lines::kRowCopies;
-      if (Lines::kAll % kThreads != 0 && i >= Lines::kAll) continue;
-      const bool take = (there_ >> e & 1) != 0 && first + piece * kCopyBytes < bytes_;
-      u8* const to = stage + i / Lines::kRowCopies * Lines::kPitch + piece * kCopyBytes;
-      if constexpr (kCopyBytes == 16) {
-        copy_async_16(to, take ? from_[e] + first : from_[e], take);
-      } else {
-        copy_async_4(to, take ? from_[e] + first : from_[e], take);
-      }
+  // put(number of the place, scale) for each of this thread's.
+  template <class Put>
+  static QUERN_DEVICE void each(const Values& values, Put put) {
+    QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
+      if (Own::kAll % kThreads == 0 || e * kThreads + thread_index() < Own::kAll)
+        put(Own::place() * lines + Own::line() + e * Own::kStep, values.x[e]);
     }
   }
 
  private:
-  static_assert(Lines::kEach <= 32);
-  const u8* from_[Lines::kEach] = {};
-  u32 there_ = 0;
-  i64 bytes_ = 0;
+  const T* from_ = nullptr;
+  Own items_;
 };
-
-// Scales of a k block on their way, as they lie in memory, so that nothing waits for them before they are stored.
-template <class T, i32 lines>
-struct Scales {
-  static constexpr i32 kAll = kGroupsOfBlock * lines, kEach = (kAll + kThreads - 1) / kThreads;
-  T x[kEach > 0 ? kEach : 1];
-
-  template <class RowOf>
-  QUERN_DEVICE void load(const QuantizedScales& from, i32 k_block, i32 groups, T otherwise, RowOf row_of) {
-    const i32 first =
-        kGroup == 0 ? 0 : static_cast<i32>(static_cast<i64>(k_block) * kBlockK / (kGroup > 0 ? kGroup : 1));
-    QUERN_UNROLL for (i32 e = 0; e < kEach; ++e) {
-      const i32 i = e * kThreads + thread_index(), line = i / kGroupsOfBlock, group = first + i % kGroupsOfBlock;
-      const i32 row = i < kAll ? row_of(line) : -1;
-      x[e] = row >= 0 && group < groups ? static_cast<const T*>(from.data)[row * from.line + group * from.group]
-                                        : otherwise;
-    }
-  }
-  // store(number of the place, scale) for each of this thread's.
-  template <class Store>
-  QUERN_DEVICE void each(Store store) const {
-    QUERN_UNROLL for (i32 e = 0; e < kEach; ++e) {
-      const i32 i = e * kThreads + thread_index();
-      if (i < kAll) store(i % kGroupsOfBlock * lines + i / kGroupsOfBlock, x[e]);
-    }
-  }
-};
+using ScalesOfB = Scales<ScaleB, kGroupsOfScaleB ? kTileN : 0, true>;
+using ScalesOfA = Scales<ScaleA, kGroupsOfScaleA ? kTileM : 0, false>;
+using Zeros = Scales<u8, kZeros ? kTileN : 0, true>;
 
 // What one k block brings by way of registers.
 struct Pending {
-  Scales<ScaleB, kGroupsOfScaleB ? kTileN : 0> b;
-  Scales<ScaleA, kGroupsOfScaleA ? kTileM : 0> a;
-  Scales<u8, kZeros ? kTileN : 0> zeros;
+  ScalesOfB::Values b;
+  ScalesOfA::Values a;
+  Zeros::Values zeros;
   u8* stage = nullptr;
 
   QUERN_DEVICE void store() const {
@@ -156,9 +199,9 @@ struct Pending {
     auto* of_b = reinterpret_cast<f32*>(stage + kOffsetOfScaleB);
     auto* of_a = reinterpret_cast<f32*>(stage + kOffsetOfScaleA);
     auto* words = reinterpret_cast<u32*>(stage + kOffsetOfZeros);
-    if constexpr (kGroupsOfScaleB) b.each([&](i32 place, ScaleB scale) { of_b[place] = to_f32(scale); });
-    if constexpr (kGroupsOfScaleA) a.each([&](i32 place, ScaleA scale) { of_a[place] = to_f32(scale); });
-    if constexpr (kZeros) zeros.each([&](i32 place, u8 zero) { words[place] = DecodeB::zero_word(zero); });
+    if constexpr (kGroupsOfScaleB) ScalesOfB::each(b, [&](i32 place, ScaleB scale) { of_b[place] = to_f32(scale); });
+    if constexpr (kGroupsOfScaleA) ScalesOfA::each(a, [&](i32 place, ScaleA scale) { of_a[place] = to_f32(scale); });
+    if constexpr (kZeros) Zeros::each(zeros, [&](i32 place, u8 zero) { words[place] = DecodeB::zero_word(zero); });
   }
 };
 
@@ -166,47 +209,74 @@ struct Pending {
 class Feed {
  public:
   QUERN_DEVICE Feed(const QuantizedParams& p, const DenseTiles& tiles, u8* stages)
-      : p_(p), tiles_(tiles), stages_(stages), groups_(kGroup > 0 ? p.product.k / (kGroup > 0 ? kGroup : 1) : 1) {
+      : p_(p), tiles_(tiles), stages_(stages) {
     next_tile();
   }
   // Begins the copies of the next k block, if there is one, into stage number `stage`.
   QUERN_DEVICE void begin(i32 stage, Pending& pending) {
     pending.stage = nullptr;
     if (more_) {
-      u8* const to = stages_ + stage * kStage;
-      pending.stage = to;
-      a_.copy(to, k_block_);
-      b_.copy(to + kOffsetOfB, k_block_);
-      const GemmParams& p = p_.product;
-      const auto row_of_b = [&](i32 line) { return source_column(p, work_, line); };
-      const auto row_of_a = [&](i32 line) { return source_row(p, work_, line); };
-      if constexpr (kGroupsOfScaleB) pending.b.load(p_.scale_b, k_block_, groups_, ScaleB{}, row_of_b);
-      if constexpr (kGroupsOfScaleA) pending.a.load(p_.scale_a, k_block_, groups_, ScaleA{}, row_of_a);
-      if constexpr (kZeros) pending.zeros.load(p_.zero_b, k_block_, groups_, u8{}, row_of_b);
-      if (++k_block_ == work_.end_k_block) next_tile();
+      load_scales(stage, k_block_, pending);
+      copy(stage);
     }
     copy_async_commit();
   }
+  // Begins the first `count` of them. The scales of the first tile's, which mostly are all, are waited for together.
+  template <i32 count>
+  QUERN_DEVICE void fill() {
+    Pending first[count];
+    const i32 of_tile = more_ ? work_.end_k_block - k_block_ : 0;
+    QUERN_UNROLL for (i32 s = 0; s < count; ++s) {
+      first[s].stage = nullptr;
+      if (s < of_tile) load_scales(s, k_block_ + s, first[s]);
+    }
+    QUERN_ROLLED for (i32 s = 0; s < count; ++s) {
+      if (more_) {
+        Pending late;
+        if (s >= of_tile) load_scales(s, k_block_, late);
+        copy(s);
+        late.store();
+      }
+      copy_async_commit();
+    }
+    QUERN_UNROLL for (i32 s = 0; s < count; ++s) first[s].store();
+  }
 
  private:
+  QUERN_DEVICE void load_scales(i32 stage, i32 k_block, Pending& pending) {
+    pending.stage = stages_ + stage * kStage;
+    if constexpr (kGroupsOfScaleB) scales_b_.load(p_.product, p_.scale_b, k_block, pending.b);
+    if constexpr (kGroupsOfScaleA) scales_a_.load(p_.product, p_.scale_a, k_block, pending.a);
+    if constexpr (kZeros) zeros_.load(p_.product, p_.zero_b, k_block, pending.zeros);
+  }
+  QUERN_DEVICE void copy(i32 stage) {
+    u8* const to = stages_ + stage * kStage;
+    a_.copy(p_.product, to);
+    b_.copy(p_.product, to + kOffsetOfB);
+    if (++k_block_ == work_.end_k_block) next_tile();
+  }
   QUERN_DEVICE void next_tile() {
     more_ = tiles_.next(work_);
     if (!more_) return;
     k_block_ = work_.first_k_block;
-    const GemmParams& p = p_.product;
-    a_.begin(static_cast<const u8*>(p.a), p.a_row, p.k, [&](i32 line) { return source_row(p, work_, line); });
-    b_.begin(static_cast<const u8*>(p.b), p.b_row, p.k, [&](i32 line) { return source_column(p, work_, line); });
+    a_.begin(p_.product, work_);
+    b_.begin(p_.product, work_);
+    if constexpr (kGroupsOfScaleB) scales_b_.begin(p_.product, work_, p_.scale_b);
+    if constexpr (kGroupsOfScaleA) scales_a_.begin(p_.product, work_, p_.scale_a);
+    if constexpr (kZeros) zeros_.begin(p_.product, work_, p_.zero_b);
   }
 
   const QuantizedParams& p_;
   DenseTiles tiles_;
   u8* stages_;
-  i32 groups_;
   Work work_{};
   i32 k_block_ = 0;
   bool more_ = false;
-  Copies<CodeA, kTileM> a_;
-  Copies<CodeB, kTileN> b_;
+  Copies<CodeA, kTileM, false> a_;
+  Copies<CodeB, kTileN, true> b_;
+  ScalesOfB scales_b_;
+  ScalesOfA scales_a_;
+  Zeros zeros_;
 };
 
 }  // namespace q

@@ -32,4 +32,10 @@ QUERN_DEVICE u32 fma_pairs(u32 a, u32 b, u32 c) {
   return r;
 }
 
+QUERN_DEVICE u32 masked_and_turned(u32 v, u32 mask, u32 turned) {
+  u32 r;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(v), "r"(mask), "r"(turned));
+  return r;
+}
+
 }  // namespace q

@@ -31,4 +31,6 @@ QUERN_DEVICE u32 fma_pairs(u32 a, u32 b, u32 c) {
   return pack<T>(fma(x.x, y.x, z.x), fma(x.y, y.y, z.y));
 }
 
+QUERN_DEVICE u32 masked_and_turned(u32 v, u32 mask, u32 turned) { return (v & mask) ^ turned; }
+
 }  // namespace q
