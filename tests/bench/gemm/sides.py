@@ -134,7 +134,9 @@ class DeepGemm:
         return self._call(self._library.m_grouped_fp8_gemm_nt_contiguous, given, experts_of_rows)
 
     def masked(self, given: Operands, counts: torch.Tensor, expected: int) -> Call:
-        return self._call(self._library.m_grouped_fp8_gemm_nt_masked, given, counts, expected)
+        library = self._library  # later releases have it by the other name
+        function = getattr(library, "m_grouped_fp8_gemm_nt_masked", None) or library.fp8_m_grouped_gemm_nt_masked
+        return self._call(function, given, counts, expected)
 
     def _call(self, function: Any, given: Operands, *rows: Any, programmatic: bool = False) -> Call:
         a, b, out = (given.a, given.scale_a), (given.b, given.scale_b), given.out
