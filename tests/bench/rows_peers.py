@@ -1,4 +1,4 @@
-"""Scatter, sort, histogram, conv1d and nms beside PyTorch, in one run.
+"""Scatter, sort, histogram, conv1d, conv2d and nms beside PyTorch, in one run.
 
     PYTHONPATH=build/python python3 tests/bench/rows_peers.py [--only WORD] [--json FILE] [--host]
 
@@ -251,6 +251,53 @@ def general_convolutions(context: Context, place: Place) -> Iterator[Work]:
         yield Work(f"conv1d general: {name} ({flops / 1e12:.2f} TFLOP)", run, check, 2e-2, peer)
 
 
+def images(context: Context, place: Place) -> Iterator[Work]:
+    for name, batch, channels, size, outs, kernel, stride, padding, dilation, groups, last in (
+        ("ViT-B/16's patches", 64, 3, 224, 768, 16, 16, 0, 1, 1, False),
+        ("ViT-L/14's patches at 336", 16, 3, 336, 1024, 14, 14, 0, 1, 1, False),
+        ("ResNet's first", 32, 3, 224, 64, 7, 2, 3, 1, 1, False),
+        ("ResNet, 56 x 56", 32, 64, 56, 64, 3, 1, 1, 1, 1, False),
+        ("the same, channels last", 32, 64, 56, 64, 3, 1, 1, 1, 1, True),
+        ("ResNet, 14 x 14, channels last", 32, 256, 14, 256, 3, 1, 1, 1, 1, True),
+        ("ResNet, one place, stride 2, channels last", 32, 256, 56, 512, 1, 2, 0, 1, 1, True),
+        ("UNet of SDXL, 64 x 64", 2, 640, 64, 640, 3, 1, 1, 1, 1, False),
+        ("UNet of SDXL, 64 x 64, channels last", 2, 640, 64, 640, 3, 1, 1, 1, 1, True),
+        ("UNet of SDXL, down, channels last", 2, 640, 64, 640, 3, 2, 1, 1, 1, True),
+        ("VAE's decoder, 512 x 512, channels last", 1, 128, 512, 128, 3, 1, 1, 1, 1, True),
+        ("one place, channels last", 8, 1024, 64, 1024, 1, 1, 0, 1, 1, True),
+        ("DeepLab, dilated, channels last", 8, 512, 64, 256, 3, 1, 12, 12, 1, True),
+        ("ConvNeXt, depthwise", 32, 192, 56, 192, 7, 1, 3, 1, 192, False),
+        ("MobileNet, depthwise, channels last", 32, 384, 28, 384, 3, 1, 1, 1, 384, True),
+    ):
+        if place.small:
+            batch, size, groups = 2, min(size, 48), min(groups, 16)
+            channels, outs = (n if n < 64 else n // 16 for n in (channels, outs))
+            groups = min(groups, channels)
+        shape = torch.channels_last if last else torch.contiguous_format
+        x = place.normal(batch, channels, size, size, dtype=torch.bfloat16).to(memory_format=shape)
+        weight = place.normal(outs, channels // groups, kernel, kernel, dtype=torch.bfloat16)
+        weight = (weight / (channels // groups * kernel * kernel) ** 0.5).to(memory_format=shape)
+        bias = place.normal(outs, dtype=torch.bfloat16)
+        places = (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+        out = torch.empty(batch, outs, places, places, dtype=torch.bfloat16, device=place.device)
+        out = out.to(memory_format=shape)
+        rest = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+
+        def run(x=x, weight=weight, bias=bias, out=out, rest=rest):
+            context.conv2d(x, weight, bias, out=out, **rest, **LAUNCH)
+
+        def check(x=x, weight=weight, bias=bias, out=out, run=run, rest=rest):
+            run()
+            exact = torch.nn.functional.conv2d(x[:1].double(), weight.double(), bias.double(), **rest)
+            return far(out[:1], exact)
+
+        def peer(x=x, weight=weight, bias=bias, rest=rest):
+            return torch.nn.functional.conv2d(x, weight, bias, **rest)
+
+        flops = 2 * batch * outs * places * places * (channels // groups) * kernel * kernel
+        yield Work(f"conv2d: {name} ({flops / 1e12:.2f} TFLOP)", run, check, 2e-2, peer)
+
+
 def suppressions(context: Context, place: Place) -> Iterator[Work]:
     for images, n in ((1, 1000), (8, 2000), (1, 20000)):
         if place.small:
@@ -295,7 +342,7 @@ def main() -> None:
     context = Context("host" if options.host else "cuda:0")
     place = Place("cpu" if options.host else "cuda", options.host)
     print(f"{context.device.name}: {COLUMNS}")
-    families = (scatters, sorts, histograms, convolutions, general_convolutions, suppressions)
+    families = (scatters, sorts, histograms, convolutions, general_convolutions, images, suppressions)
     rows = run_all(
         (work for family in families for work in family(context, place)),
         options,

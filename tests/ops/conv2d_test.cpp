@@ -268,6 +268,48 @@ TEST(Conv2d, IsTheSumOverAnyWindow) {
   }
 }
 
+// A sample's results have the same bits whatever else is in the batch.
+TEST(Conv2d, OfASampleAlone) {
+  for (const Order order : {Order::places, Order::channels}) {
+    Case c;
+    c.name = "alone", c.x = c.out = order, c.pad(1), c.batch = 5, c.channels = 64, c.height = c.width = 7;
+    Images together(c);
+    together.args.flags |= QUERN_CALL_BATCH_INVARIANT;
+    ASSERT_NO_FATAL_FAILURE(together.run(context()));
+    together.check();
+    const std::vector<unsigned char> all = together.out.memory();
+    together.x.box().shape[0] = together.out.box().shape[0] = 1;
+    const std::size_t sample = all.size() / 5;
+    for (std::size_t i : {1u, 4u}) {
+      together.x.box().tensor.byte_offset = i * static_cast<std::size_t>(c.channels * c.height * c.width) * 2;
+      together.out.box().tensor.byte_offset = i * sample;
+      ASSERT_NO_FATAL_FAILURE(together.run(context()));
+      EXPECT_EQ(together.out.memory(), all) << i;
+    }
+  }
+}
+
+// `host` in an unfair order, by seed: a missing barrier or wait gives other bits.
+TEST(Conv2dScheduling, ChangesNothing) {
+  if (on_cuda()) GTEST_SKIP() << "a GPU schedules as it likes: seeds are for the host target";
+  for (const Order order : {Order::places, Order::channels}) {
+    Case c;
+    c.name = "unfair", c.x = c.out = order, c.pad(1), c.channels = 40,
+    c.weight_channels_last = order == Order::channels;
+    Images images(c);
+    ASSERT_NO_FATAL_FAILURE(images.run(context()));
+    const std::vector<unsigned char> fair = images.out.memory();
+    for (std::uint64_t seed = 0; seed < 5; ++seed) {
+      const Context unfair = make_context([&](quern_context_options& o) {
+        o.flags |= QUERN_CONTEXT_HOST_SEED;
+        o.host_seed = run_seed() * 10 + seed;
+      });
+      ASSERT_NO_FATAL_FAILURE(images.run(unfair.get()));
+      EXPECT_EQ(images.out.memory(), fair) << "seed " << seed;
+    }
+  }
+}
+
 // What is readied and sized for the largest call serves every smaller one.
 TEST(Conv2d, IsPreparedForFewer) {
   Case most;

@@ -263,6 +263,9 @@ constexpr const char* kLines[] = {
     "conv1d host dtype=bf16 weight=bf16 state=bf16 taps=4 width=8",
     "conv2d host kernel=direct dtype=bf16",
     "conv2d host kernel=windows dtype=f32",
+    "conv2d host kernel=implicit dtype=bf16 tile=128x128 places_first=0 bias=1 activation=silu",
+    "conv2d host kernel=implicit dtype=f16 tile=64x128 places_first=1 bias=0 activation=none",
+    "quantize host x=bf16 out=int8 scale=token columns=1024",
     "nms host stage=overlaps",
     "nms host stage=keep",
 };
