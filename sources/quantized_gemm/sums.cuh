@@ -108,7 +108,7 @@ struct Sums {
 
   // To and from the workspace, for stream-K: element number n of the thread lies at n * kThreads. Sums of integers stay
   // integers. With few tiles the sums of several blocks are read at once, since each read takes about a microsecond.
-  static constexpr i32 kAtOnce = kTiles < 4 ? 4 / kTiles : 1;
+  static constexpr i32 kAtOnce = kTiles < 8 ? 8 / kTiles : 1;
   QUERN_DEVICE void write(f32* to) const {
     each([&](i32 i, i32 j, i32 e) {
       f32& place = to[((i * kTilesN + j) * kEach + e) * kThreads];
