@@ -91,6 +91,7 @@ void make(const Given& given, int which, Trial& trial) {
   if (kind == QUERN_SCALE_STATIC) scale = &trial.uniform(Dtype::f32, extents, 0.01, 0.02);
   if (kind > QUERN_SCALE_STATIC) scale = &trial.result(Dtype::f32, extents, slack);
   if (kind != QUERN_SCALE_NONE) out = &trial.result(code, {rows, step}, slack).columns(n);
+  if (code == Dtype::i8) out->rounded();
   if (kind == QUERN_SCALE_NONE) dense = &trial.result(dtype, {rows, step}, slack).columns(n);
   const Front y{front, rows, n, step, x, residual, weights, bias};
   trial.later([=] {

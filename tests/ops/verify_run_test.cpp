@@ -266,6 +266,7 @@ constexpr const char* kLines[] = {
     "conv2d host kernel=implicit dtype=bf16 tile=128x128 places_first=0 bias=1 activation=silu",
     "conv2d host kernel=implicit dtype=f16 tile=64x128 places_first=1 bias=0 activation=none",
     "quantize host x=bf16 out=int8 scale=token columns=1024",
+    "dequantize host x=int8 out=bf16",
     "nms host stage=overlaps",
     "nms host stage=keep",
 };
