@@ -15,7 +15,7 @@ namespace quern::ops::quantized_gemm {
 namespace {
 
 // With stream-K a block of threads has at least so many k blocks: fewer cost more in partial sums.
-constexpr std::int64_t kFewestKBlocks = 2;
+constexpr std::int64_t kFewestKBlocks = 4;
 // Stream-K pays where whole tiles would keep less than this part of the device busy.
 constexpr double kWorthStreamK = 0.9;
 

@@ -25,8 +25,7 @@ struct Numbers {
   std::int64_t k;
   std::int32_t format;
 
-  Numbers(Trial& trial, std::string of, std::int64_t lines, std::int64_t columns)
-      : code(std::move(of)), k(columns) {
+  Numbers(Trial& trial, std::string of, std::int64_t lines, std::int64_t columns) : code(std::move(of)), k(columns) {
     const bool four = code == "int4" || code == "uint4" || code == "e2m1";
     format = code == "int4"    ? QUERN_QUANTIZED_INT4
              : code == "uint4" ? QUERN_QUANTIZED_UINT4
