@@ -1639,12 +1639,13 @@ enum quern_verify_flags {
   QUERN_VERIFY_TEMPERATURE = 1u << 16,        /* `temperature` is set, 0 included; else 1 */
   QUERN_VERIFY_TOP_P = 1u << 17,              /* `top_p` is set, 0 included; else 1 */
   QUERN_VERIFY_JOINT = 1u << 18,              /* as QUERN_SAMPLE_JOINT */
-  QUERN_VERIFY_LOGITS = 1u << 19,             /* `target` holds logits; temperature, min_p, top_k, top_p make its
-                                                 probabilities, in this order, as quern_sample's do. Penalties, biases
-                                                 and masks are the caller's to apply before */
+  QUERN_VERIFY_LOGITS = 1u << 19,             /* `target` holds logits; penalties, biases and masks edit them, then
+                                                 temperature, min_p, top_k, top_p make its probabilities, all as
+                                                 quern_sample's do */
   QUERN_VERIFY_GREEDY = 1u << 20,             /* accepted is what target has most of, the lowest id on ties */
-  QUERN_VERIFY_WITHOUT_REPLACEMENT = 1u << 21 /* children of one node were drawn from `draft` one after the other, none
-                                                 twice; else independently */
+  QUERN_VERIFY_WITHOUT_REPLACEMENT = 1u << 21, /* children of one node were drawn from `draft` one after the other, none
+                                                  twice; else independently */
+  QUERN_VERIFY_LOGPROBS_FILTERED = 1u << 22   /* as QUERN_SAMPLE_LOGPROBS_FILTERED */
 };
 
 /* Which of the tokens that a draft model proposed are accepted, and the token behind them: what is written is
@@ -1658,7 +1659,12 @@ enum quern_verify_flags {
  * target's distribution there and q draft's (without `draft`: all on the child's own token, so that any way of choosing
  * children is right that does not look at what is drawn here): the children are tried by ascending index, each accepted
  * with probability min(1, p(token)/q(token)); after each that is not, p becomes max(p - q, 0) over its sum. The first
- * that is accepted goes on; where none is, the last token is drawn from p. */
+ * that is accepted goes on; where none is, the last token is drawn from p.
+ *
+ * Penalties, biases and masks, which need QUERN_VERIFY_LOGITS, edit each row of target as quern_sample would that row,
+ * with the drafts from the root to its node behind the sequence's output: each of these counts as one more output
+ * token. So what is written is distributed as if quern_sample had drawn it token by token, its output growing; and when
+ * greedy it is the same tokens. */
 typedef struct quern_verify_draft_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_verify_flags */
@@ -1692,6 +1698,32 @@ typedef struct quern_verify_draft_args {
   int32_t top_k;
   float top_p;
   float min_p;
+  const DLTensor *logprobs;       /* with QUERN_VERIFY_LOGITS, as all below. Optional, written: [batch, depth+1] f32,
+                                     last stride 1: of each of ids, natural log, of target as edited, at the
+                                     temperature (0: as with 1), before min_p, top_k and top_p unless
+                                     QUERN_VERIFY_LOGPROBS_FILTERED; NaN where ids has -1 */
+  const DLTensor *repetitions;    /* [batch] f32; else `repetition` for all, and so the next two */
+  const DLTensor *presences;      /* [batch] f32 */
+  const DLTensor *frequencies;    /* [batch] f32 */
+  const DLTensor *prompt_mask;    /* optional [batch, ceil(vocab/32)] int32: bit t % 32 of word t / 32: t is in it */
+  const DLTensor *prompt_tokens;  /* ... or its tokens: [batch, most] int32; what is no token is passed over */
+  const DLTensor *prompt_lengths; /* with prompt_tokens, optional [batch] int32: how many of them are there */
+  const DLTensor *output_counts;  /* optional [batch, vocab] int32: each token's count; those of ids are raised ... */
+  const DLTensor *output_tokens;  /* ... or the output's tokens, those before the drafts: [batch, most] int32. All lists
+                                     of a row (these, the prompt's, banned ones, max_bias; and n where there are
+                                     penalties) have at most 8 192 places together */
+  const DLTensor *output_lengths; /* with output_tokens, optional [batch] int32 */
+  const DLTensor *bias_offsets;   /* optional [batch+1] int32: where each sequence's biases begin ... */
+  const DLTensor *bias_ids;       /* ... [entries] int32, each once in a sequence */
+  const DLTensor *bias_values;    /* [entries] f32 */
+  const DLTensor *allowed;        /* optional [batch, n+1, ceil(vocab/32)] int32, last stride 1: a bit for each token
+                                     that may be chosen, in rows as target's. Rows behind drafts that are not allowed
+                                     themselves may hold anything */
+  const DLTensor *banned;         /* optional [batch, most] int32: tokens that may not; others are passed over */
+  float repetition;               /* 0: 1 */
+  float presence;
+  float frequency;
+  int32_t max_bias;               /* the most biases of a sequence; 0: all entries */
 } quern_verify_draft_args;
 
 /* ---- Element by element ------------------------------------------------------------------------------------------ */

@@ -580,6 +580,25 @@ struct VerifyDraft {
   std::int32_t top_k = 0;
   float top_p = 0;
   float min_p = 0;
+  const DLTensor* logprobs = nullptr;
+  const DLTensor* repetitions = nullptr;
+  const DLTensor* presences = nullptr;
+  const DLTensor* frequencies = nullptr;
+  const DLTensor* prompt_mask = nullptr;
+  const DLTensor* prompt_tokens = nullptr;
+  const DLTensor* prompt_lengths = nullptr;
+  const DLTensor* output_counts = nullptr;
+  const DLTensor* output_tokens = nullptr;
+  const DLTensor* output_lengths = nullptr;
+  const DLTensor* bias_offsets = nullptr;
+  const DLTensor* bias_ids = nullptr;
+  const DLTensor* bias_values = nullptr;
+  const DLTensor* allowed = nullptr;
+  const DLTensor* banned = nullptr;
+  float repetition = 0;
+  float presence = 0;
+  float frequency = 0;
+  std::int32_t max_bias = 0;
   QUERN_CALLS(verify_draft);
 };
 

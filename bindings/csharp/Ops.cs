@@ -630,6 +630,25 @@ namespace Quern {
     public int TopK;
     public float TopP;
     public float MinP;
+    public IntPtr Logprobs;
+    public IntPtr Repetitions;
+    public IntPtr Presences;
+    public IntPtr Frequencies;
+    public IntPtr PromptMask;
+    public IntPtr PromptTokens;
+    public IntPtr PromptLengths;
+    public IntPtr OutputCounts;
+    public IntPtr OutputTokens;
+    public IntPtr OutputLengths;
+    public IntPtr BiasOffsets;
+    public IntPtr BiasIds;
+    public IntPtr BiasValues;
+    public IntPtr Allowed;
+    public IntPtr Banned;
+    public float Repetition;
+    public float Presence;
+    public float Frequency;
+    public int MaxBias;
   }
 
   /// <summary>quern_pointwise_args.</summary>
@@ -1704,7 +1723,7 @@ namespace Quern {
     }
 
     public void VerifyDraft(VerifyDraftArgs args) {
-      args.Size = 192;
+      args.Size = 328;
       var error = Error.Blank();
       if (args.Workspace == IntPtr.Zero) {
         Check(Native.quern_verify_draft_workspace(Handle, ref args, out var bytes, ref error), error);
@@ -1714,12 +1733,12 @@ namespace Quern {
       CheckRun(Native.quern_verify_draft(Handle, ref args, ref error), error);
     }
     public void VerifyDraftPrepare(VerifyDraftArgs args) {
-      args.Size = 192;
+      args.Size = 328;
       var error = Error.Blank();
       Check(Native.quern_verify_draft_prepare(Handle, ref args, ref error), error);
     }
     public ulong VerifyDraftWorkspace(VerifyDraftArgs args) {
-      args.Size = 192;
+      args.Size = 328;
       var error = Error.Blank();
       Check(Native.quern_verify_draft_workspace(Handle, ref args, out var bytes, ref error), error);
       return bytes;
@@ -2167,6 +2186,7 @@ namespace Quern {
     public const int VerifyLogits = 524288;
     public const int VerifyGreedy = 1048576;
     public const int VerifyWithoutReplacement = 2097152;
+    public const int VerifyLogprobsFiltered = 4194304;
     public const int NormLayer = 0;
     public const int NormRms = 1;
     public const int NormL2 = 2;

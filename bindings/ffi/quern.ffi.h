@@ -1151,7 +1151,8 @@ enum quern_verify_flags {
   QUERN_VERIFY_JOINT = 262144,
   QUERN_VERIFY_LOGITS = 524288,
   QUERN_VERIFY_GREEDY = 1048576,
-  QUERN_VERIFY_WITHOUT_REPLACEMENT = 2097152
+  QUERN_VERIFY_WITHOUT_REPLACEMENT = 2097152,
+  QUERN_VERIFY_LOGPROBS_FILTERED = 4194304
 };
 typedef struct quern_verify_draft_args {
   uint32_t size;
@@ -1182,6 +1183,25 @@ typedef struct quern_verify_draft_args {
   int32_t top_k;
   float top_p;
   float min_p;
+  const DLTensor *logprobs;
+  const DLTensor *repetitions;
+  const DLTensor *presences;
+  const DLTensor *frequencies;
+  const DLTensor *prompt_mask;
+  const DLTensor *prompt_tokens;
+  const DLTensor *prompt_lengths;
+  const DLTensor *output_counts;
+  const DLTensor *output_tokens;
+  const DLTensor *output_lengths;
+  const DLTensor *bias_offsets;
+  const DLTensor *bias_ids;
+  const DLTensor *bias_values;
+  const DLTensor *allowed;
+  const DLTensor *banned;
+  float repetition;
+  float presence;
+  float frequency;
+  int32_t max_bias;
 } quern_verify_draft_args;
 typedef struct quern_pointwise_args {
   uint32_t size;

@@ -2,8 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "sources/call.h"
-#include "sources/sample/params.cuh"
+#include "sources/sample/parameters.h"
 #include "sources/sample/shape.h"
 
 namespace quern::ops::sample {
@@ -20,15 +19,6 @@ struct Problem {
 // Rows of logits as every op that streams them takes them, into the params. Throws Error(QUERN_INVALID).
 Tensor read_logits(const DLTensor* given, const char* name, const Place& place, q::SampleParams* p);
 
-// A vector of `count` that may be missing. Throws Error(QUERN_INVALID).
-template <class T>
-T* read_vector(const DLTensor* given, const char* name, Dtype dtype, std::int64_t count, const Place& place) {
-  if (given == nullptr) return nullptr;
-  const Tensor t = read(given, name, 1, {dtype}, place);
-  expect_extent(t, name, 0, count);
-  expect_unit_stride(t, name, 0);
-  return reinterpret_cast<T*>(t.data);
-}
 // int32 or int64 ids into the params. Throws Error(QUERN_INVALID).
 void read_ids(const DLTensor* given, std::int64_t count, const Place& place, q::SampleParams* p);
 

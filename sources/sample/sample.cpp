@@ -9,6 +9,7 @@
 #include "sources/index_data.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
+#include "sources/sample/edits.h"
 #include "sources/sample/read.h"
 #include "sources/workspace.h"
 
@@ -155,8 +156,10 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
                                          : "sample/kernels/sm90/clustered.cuh");
   if (shape.streams) unit.constants.push_back({"BLOCKS", std::to_string(kStreamBlocksPerSm)});
   unit.headers = device_headers(unit.target);
-  const std::uint32_t most = jit::limits_of(target).shared_per_block;
-  unit.max_shared_bytes = shape.clusters ? most - kDeskBytes : shape.edits ? most - 40 * 1024 : 0;
+  const jit::TargetInfo limits = jit::limits_of(target);
+  unit.max_shared_bytes = shape.clusters ? limits.shared_per_block - kDeskBytes
+                          : shape.edits  ? most_edit_bytes(limits)
+                                         : 0;
   return unit;
 }
 
@@ -241,17 +244,7 @@ void list_index_data(const q::SampleParams& p, IndexList* list) {
   if (p.rows != nullptr) {
     list->in_range("rows", p.rows, p.count, 0, std::int64_t{p.logit_rows} - 1, nullptr, "the rows of logits");
   }
-  const auto add = [&](const char* name, const q::TokenList& tokens, const char* bound) {
-    if (tokens.lengths != nullptr) list->in_range(name, tokens.lengths, p.count, 0, tokens.most, "row", bound);
-  };
-  add("prompt_lengths", p.prompt, "the columns of prompt_tokens");
-  add("output_lengths", p.output, "the columns of output_tokens");
-  if (p.bias_offsets == nullptr) return;
-  list->offsets("bias_offsets", p.bias_offsets, p.count, p.bias_entries, "row", "the extent of bias_ids");
-  list->extents("bias_offsets (the biases of row #)", "bias_offsets", p.bias_offsets, p.count, p.max_bias, "max_bias");
-  q::IndexCheck& ids = list->add(q::CheckKind::members, "bias_ids[#]", integers(p.bias_ids), p.count, nullptr,
-                                 "tokens of the vocabulary");
-  ids.indptr = p.bias_offsets, ids.most = std::int64_t{p.vocab} - 1;
+  list_edits(p, list);
 }
 
 }  // namespace

@@ -7,13 +7,15 @@
 
 #include "jit/error.h"
 #include "sources/index_data.h"
+#include "sources/sample/edits.h"
 
 namespace quern::ops::verify_draft {
 namespace {
 
 constexpr std::int64_t kMostVocab = 1 << 20, kMostBatch = 1 << 20;
 constexpr std::uint32_t kFlags = QUERN_VERIFY_TEMPERATURE | QUERN_VERIFY_TOP_P | QUERN_VERIFY_JOINT |
-                                 QUERN_VERIFY_LOGITS | QUERN_VERIFY_GREEDY | QUERN_VERIFY_WITHOUT_REPLACEMENT;
+                                 QUERN_VERIFY_LOGITS | QUERN_VERIFY_GREEDY | QUERN_VERIFY_WITHOUT_REPLACEMENT |
+                                 QUERN_VERIFY_LOGPROBS_FILTERED;
 
 Tensor read_ids(const DLTensor* given, const char* name, std::int64_t batch, std::int64_t columns, const Place& place) {
   const Tensor t = read(given, name, 2, {Dtype::i32}, place);
@@ -54,6 +56,7 @@ class Reader {
     read_drafts();
     read_target();
     read_results();
+    read_report();
     q::VerifyParams& p = problem_.params;
     p.seeds = read_row_numbers<q::i64>(args_.seeds, "seeds", Dtype::i64, p.batch, call_.place);
     p.offsets = read_row_numbers<q::i64>(args_.offsets, "offsets", Dtype::i64, p.batch, call_.place);
@@ -92,7 +95,10 @@ class Reader {
     const Tensor target = any ? read_as({Dtype::f32, Dtype::f16, Dtype::bf16}) : read_as({Dtype::f32});
     if (target.shape[2] < 1 || target.shape[2] > kMostVocab) refuse_extent("target", 2, target.shape[2], "1 to 2^20");
     p.vocab = static_cast<q::i32>(target.shape[2]);
-    problem_.target = target.dtype;
+    problem_.given = problem_.target = target.dtype;
+    if (!flag(QUERN_VERIFY_LOGITS)) refuse_edits();
+    logits_ = target.data, logits_stride_ = target.strides[0], logits_row_stride_ = target.strides[1];
+    read_edits(target);
     if (args_.draft != nullptr) {
       if (greedy()) throw Error(QUERN_INVALID, "draft is given; it must be NULL with QUERN_VERIFY_GREEDY");
       const Tensor draft = read_rows_of_nodes(args_.draft, "draft", {Dtype::f32}, p.batch, p.n, call_.place);
@@ -109,11 +115,11 @@ class Reader {
       problem_.before = Before::largest;
       p.least_value = flag(QUERN_VERIFY_LOGITS) ? -std::numeric_limits<float>::infinity() : 0.0f;
       q::ArgmaxParams& largest = problem_.largest;
-      largest.logits = target.data, largest.lengths = p.lengths;
-      largest.logits_stride = target.strides[1], largest.group_stride = target.strides[0];
+      largest.logits = logits_, largest.lengths = p.lengths;
+      largest.logits_stride = logits_row_stride_, largest.group_stride = logits_stride_;
       largest.rows = static_cast<q::i32>(problem_.rows()), largest.group = p.n + 1, largest.n = p.vocab;
     } else {
-      read_probabilities(target);
+      read_probabilities();
     }
   }
 
@@ -137,12 +143,82 @@ class Reader {
     }
   }
 
-  void read_probabilities(const Tensor& target) {
+  // What asks for logits where there are none.
+  void refuse_edits() const {
+    const struct {
+      const char* name;
+      bool given;
+    } all[] = {{"logprobs", args_.logprobs != nullptr},
+               {"repetitions", args_.repetitions != nullptr},
+               {"presences", args_.presences != nullptr},
+               {"frequencies", args_.frequencies != nullptr},
+               {"prompt_mask", args_.prompt_mask != nullptr},
+               {"prompt_tokens", args_.prompt_tokens != nullptr},
+               {"prompt_lengths", args_.prompt_lengths != nullptr},
+               {"output_counts", args_.output_counts != nullptr},
+               {"output_tokens", args_.output_tokens != nullptr},
+               {"output_lengths", args_.output_lengths != nullptr},
+               {"bias_offsets", args_.bias_offsets != nullptr},
+               {"bias_ids", args_.bias_ids != nullptr},
+               {"bias_values", args_.bias_values != nullptr},
+               {"allowed", args_.allowed != nullptr},
+               {"banned", args_.banned != nullptr},
+               {"repetition", args_.repetition != 0.0f && args_.repetition != 1.0f},
+               {"presence", args_.presence != 0.0f},
+               {"frequency", args_.frequency != 0.0f},
+               {"max_bias", args_.max_bias != 0},
+               {"QUERN_VERIFY_LOGPROBS_FILTERED", flag(QUERN_VERIFY_LOGPROBS_FILTERED)}};
+    for (const auto& each : all) {
+      if (each.given)
+        throw Error(QUERN_INVALID, std::string(each.name) +
+                                       " is given; allowed with QUERN_VERIFY_LOGITS: probabilities are not edited");
+    }
+  }
+
+  // What edits target's logits: with any of it, what follows reads rows of f32 in the workspace.
+  void read_edits(const Tensor& target) {
+    const q::VerifyParams& p = problem_.params;
+    q::EditParams& e = problem_.edit;
+    q::SampleParams& s = e.of_sequences;
+    s.count = p.batch, s.vocab = p.vocab, s.chunks = (p.vocab + q::kChunk - 1) / q::kChunk;
+    const sample::EditArgs given = sample::edit_args_of(args_);
+    sample::read_penalties(given, call_.place, &s);
+    const std::int64_t listed = sample::read_edits(given, call_.place, &s);
+    e.penalised = sample::penalises(s);
+    sample::give_slots(listed + (e.penalised ? p.n : 0),
+                       e.penalised ? "prompt_tokens, output_tokens, banned, max_bias and draft_ids"
+                                   : "prompt_tokens, output_tokens, banned and max_bias",
+                       call_.device->limits, &s);
+    if (args_.allowed != nullptr) {
+      const Tensor allowed = read_rows_of_nodes(args_.allowed, "allowed", {Dtype::i32}, p.batch, p.n + 1, call_.place);
+      expect_extent(allowed, "allowed", 2, (p.vocab + 31) / 32);
+      e.allowed = reinterpret_cast<const q::u32*>(allowed.data);
+      e.allowed_stride = allowed.strides[0], e.allowed_row_stride = allowed.strides[1];
+    }
+    problem_.edits = sample::edits(given) || args_.allowed != nullptr;
+    e.vectors = aligned_rows(target);
+    if (!problem_.edits) return;
+    e.target = target.data, e.target_stride = target.strides[0], e.target_row_stride = target.strides[1];
+    e.draft_ids = p.draft_ids, e.draft_ids_stride = p.draft_ids_stride;
+    e.parents = p.parents, e.parents_stride = p.parents_stride, e.lengths = p.lengths;
+    e.rows = p.n + 1;
+    constexpr std::int64_t kVector = 4;
+    e.out_stride = (p.vocab + kVector - 1) / kVector * kVector;
+    problem_.target = Dtype::f32;
+    logits_ = nullptr, logits_row_stride_ = e.out_stride, logits_stride_ = e.out_stride * e.rows;
+  }
+  static bool aligned_rows(const Tensor& target) {
+    const std::int64_t bytes = bytes_of(target.dtype);
+    return reinterpret_cast<std::uintptr_t>(target.data) % 16 == 0 && target.strides[0] * bytes % 16 == 0 &&
+           target.strides[1] * bytes % 16 == 0;
+  }
+
+  void read_probabilities() {
     const q::VerifyParams& p = problem_.params;
     renormalise::Problem& made = problem_.filtered;
-    made.shape.in = target.dtype, made.shape.logits = true;
+    made.shape.in = problem_.target, made.shape.logits = true;
     q::RenormaliseParams& r = made.params;
-    r.in = target.data, r.in_group_stride = target.strides[0], r.in_stride = target.strides[1];
+    r.in = logits_, r.in_group_stride = logits_stride_, r.in_stride = logits_row_stride_;
     r.out_stride = p.vocab;
     r.rows = static_cast<q::i32>(problem_.rows()), r.group = p.n + 1, r.n = p.vocab;
     r.lengths = p.lengths;
@@ -158,7 +234,7 @@ class Reader {
     const bool filters = args_.top_ks != nullptr || args_.top_ps != nullptr || args_.min_ps != nullptr ||
                          r.top_k.all > 0 || r.top_p.all < 1.0f || r.min_p.all > 0.0f;
     problem_.before = filters ? Before::filtered : Before::probabilities;
-    problem_.probabilities.shape.logits = target.dtype;
+    problem_.probabilities.shape.logits = problem_.target;
     q::SoftmaxParams& s = problem_.probabilities.params;
     s.logits = r.in, s.group_stride = r.in_group_stride, s.logits_stride = r.in_stride, s.out_stride = r.out_stride;
     s.rows = r.rows, s.group = r.group, s.n = r.n, s.lengths = r.lengths, s.temperature = r.temperature;
@@ -183,8 +259,36 @@ class Reader {
     p.status = read_row_numbers<q::i32>(args_.status, "status", Dtype::i32, p.batch, place);
   }
 
+  // What is told of the tokens that were written.
+  void read_report() {
+    const q::VerifyParams& p = problem_.params;
+    q::ReportParams& r = problem_.report;
+    if (args_.logprobs != nullptr) {
+      const Tensor logprobs = ops::read(args_.logprobs, "logprobs", 2, {Dtype::f32}, call_.place);
+      expect_extent(logprobs, "logprobs", 0, p.batch);
+      expect_extent(logprobs, "logprobs", 1, p.depth + 1);
+      expect_unit_stride(logprobs, "logprobs", 1);
+      expect_apart(logprobs, "logprobs");
+      r.logprobs = reinterpret_cast<float*>(logprobs.data), r.logprobs_stride = logprobs.strides[0];
+      problem_.tells_logprobs = true;
+      problem_.logprobs_filtered = flag(QUERN_VERIFY_LOGPROBS_FILTERED) && !greedy();
+    }
+    const q::SampleParams& s = problem_.edit.of_sequences;
+    problem_.reports = problem_.edits || problem_.tells_logprobs;
+    r.logits = logits_, r.logits_stride = logits_stride_, r.logits_row_stride = logits_row_stride_;
+    r.vectors = problem_.edits || problem_.edit.vectors;
+    r.ids = p.ids, r.ids_stride = p.ids_stride;
+    r.status = p.status;
+    r.output_counts = s.output_counts, r.output_counts_stride = s.output_counts_stride;
+    r.temperature = {problem_.filtered.params.temperature.rows, problem_.filtered.params.temperature.all};
+    r.rows = p.n + 1, r.depth = p.depth, r.vocab = p.vocab, r.chunks = s.chunks, r.greedy = greedy();
+  }
+
   const quern_verify_draft_args& args_;
   const Call& call_;
+  // Of target's logits, as edited: in the workspace then.
+  const void* logits_ = nullptr;
+  std::int64_t logits_stride_ = 0, logits_row_stride_ = 0;
   Problem problem_;
 };
 
@@ -194,7 +298,12 @@ Problem read_problem(const quern_verify_draft_args& args, const Runtime& runtime
   const Call call =
       read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_verify_flags", 4, may_lack_data);
   const Problem problem = Reader(args, call).read();
-  if (!may_lack_data) check_indices(runtime, args, [&](IndexList& list) { list_nodes(problem.params, &list); });
+  if (may_lack_data) return problem;
+  check_indices(runtime, args, [&](IndexList& list) {
+    list_nodes(problem.params, &list);
+    // Told in the caller's status, on `host` too; without one they are checked here, as sample's are.
+    if (args.status == nullptr) sample::list_edits(problem.edit.of_sequences, &list);
+  });
   return problem;
 }
 

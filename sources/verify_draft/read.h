@@ -6,6 +6,7 @@
 #include "sources/call.h"
 #include "sources/renormalise/problem.h"
 #include "sources/softmax/problem.h"
+#include "sources/verify_draft/around.cuh"
 #include "sources/verify_draft/params.cuh"
 
 namespace quern::ops::verify_draft {
@@ -16,10 +17,15 @@ enum class Before { nothing, largest, probabilities, filtered };
 struct Problem {
   q::VerifyParams params{};  // all but what `before` leaves in the workspace
   Before before = Before::nothing;
-  Dtype target = Dtype::f32;
-  q::ArgmaxParams largest{};         // with Before::largest,
-  softmax::Problem probabilities{};  // with Before::probabilities,
-  renormalise::Problem filtered{};   // with either of the last two: all but what they write
+  Dtype given = Dtype::f32;             // target's,
+  Dtype target = Dtype::f32;            // and where it is edited, what it then is
+  q::ArgmaxParams largest{};            // with Before::largest,
+  softmax::Problem probabilities{};     // with Before::probabilities,
+  renormalise::Problem filtered{};      // with either of the last two: all but what they write
+  bool edits = false, reports = false;  // whether these two are launched, before all else and behind it
+  bool tells_logprobs = false, logprobs_filtered = false;
+  q::EditParams edit{};      // all but what lies in the workspace, and how rows are divided
+  q::ReportParams report{};  // the same
   int sms = 1;
   std::int64_t rows() const { return std::int64_t{params.batch} * (params.n + 1); }
 };

@@ -7,7 +7,7 @@
 #include "sources/clusters.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
-#include "sources/verify_draft/read.h"
+#include "sources/verify_draft/around.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::verify_draft {
@@ -21,15 +21,20 @@ struct Shape {
 constexpr auto kConstants =
     describe<Shape>(tag_verify_draft, "verify_draft", flag<&Shape::cluster>("cluster", nullptr).optional());
 
-Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
+Constants constants(const jit::Spec& spec) {
+  if (is_around(spec)) return around_constants(spec);
+  return kConstants.to_constants(kConstants.to_shape(spec));
+}
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
+  if (is_around(given)) return parse_around(given, target);
   const Shape shape = kConstants.read(given, {target.tensor_maps});
   expect_clusters("verify_draft", {false, shape.cluster}, target);
   return kConstants.to_spec(shape, target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
+  if (is_around(spec)) return around_unit(spec);
   const Shape shape = kConstants.to_shape(spec);
   jit::Unit unit;
   unit.op = "verify_draft";
@@ -43,21 +48,25 @@ jit::Spec spec_for(const jit::TargetInfo& target) { return kConstants.to_spec({t
 
 // What comes before the walk is argmax's and renormalise's to list.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
-  if (model.vocab_size != 0 && model.vocab_size <= kMostVocab) specs->push_back(spec_for(target));
+  if (model.vocab_size == 0 || model.vocab_size > kMostVocab) return;
+  specs->push_back(spec_for(target));
+  // Logits come in f32 from most engines, and once edited they are that. What requests ask for is not known beforehand.
+  for (const Step step : {Step::edit, Step::report}) specs->push_back(to_spec(Around{step, Dtype::f32}, target));
 }
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Bytes of what comes before: an int32 and an f32 a row, or a status and the probabilities.
+// Bytes of what comes before: an int32 and an f32 a row, or a status and the probabilities; behind them, what the
+// kernels around the walk need.
 struct Parts {
-  std::uint64_t first = 0, second = 0;
-  std::uint64_t all() const { return first + second == 0 ? 0 : kCounterBytes + first + second; }
+  std::uint64_t first = 0, second = 0, around = 0;
+  std::uint64_t all() const { return first + second + around == 0 ? 0 : kCounterBytes + first + second + around; }
 };
 Parts parts_of(const Problem& problem) {
   if (problem.before == Before::nothing) return {};
   const auto rows = static_cast<std::uint64_t>(problem.rows());
   const std::uint64_t each = problem.before == Before::largest ? 1 : static_cast<std::uint64_t>(problem.params.vocab);
-  return {round_up(rows * 4), round_up(rows * each * 4)};
+  return {round_up(rows * 4), round_up(rows * each * 4), around_bytes(problem)};
 }
 
 // Fills in what comes before, and what the walk reads of it; null in a call without.
@@ -69,6 +78,7 @@ void place_parts(const quern_verify_draft_args& args, Problem* problem) {
   if (problem->before == Before::largest) {
     p.best = reinterpret_cast<q::i32*>(scratch), p.best_values = reinterpret_cast<float*>(scratch + parts.first);
     problem->largest.ids = scratch, problem->largest.values = reinterpret_cast<float*>(scratch + parts.first);
+    place_around(scratch + parts.first + parts.second, problem);
     return;
   }
   auto* const statuses = reinterpret_cast<q::i32*>(scratch);
@@ -77,6 +87,7 @@ void place_parts(const quern_verify_draft_args& args, Problem* problem) {
   problem->filtered.params.out = probabilities, problem->probabilities.params.out = probabilities;
   p.row_status = statuses, p.target = probabilities;
   p.target_row_stride = p.vocab, p.target_stride = std::int64_t{p.vocab} * (p.n + 1);
+  place_around(scratch + parts.first + parts.second, problem);
 }
 
 // As many blocks for a sequence as leave multiprocessors none idle: results do not depend on it.
@@ -114,6 +125,7 @@ void prepare(const Runtime& runtime, const quern_verify_draft_args& args) {
     kernel_for(runtime, softmax::to_spec(problem.probabilities, problem.sms, target), args.flags, args.stream);
     kernel_for(runtime, renormalise::to_spec(problem.filtered.shape, target.target), args.flags, args.stream);
   }
+  around_kernels(runtime, problem, args.flags, args.stream);
   kernel_for(runtime, spec_for(target), args.flags, args.stream);
 }
 
@@ -122,17 +134,23 @@ void run(const Runtime& runtime, const quern_verify_draft_args& args) {
   const jit::TargetInfo& target = runtime.driver->device().limits;
   // Whatever is missing is told before anything runs.
   const jit::Kernel* kernel = kernel_for(runtime, spec_for(target), args.flags, args.stream);
+  const AroundKernels around = around_kernels(runtime, problem, args.flags, args.stream);
   if (problem.params.batch == 0) return;
   place_parts(args, &problem);
   const bool bounded = args.max_sms > 0;
+  std::uint32_t flags = args.flags;
+  if (around.edit != nullptr) {
+    launch_edit(runtime, *around.edit, &problem, bounded, (flags & QUERN_CALL_PROGRAMMATIC) != 0, args.stream);
+    flags |= QUERN_CALL_PROGRAMMATIC;  // what reads its rows waits for them by itself
+  }
   if (problem.before == Before::largest) {
-    argmax::launch_problem(runtime, problem.target, &problem.largest, problem.sms, bounded, args.flags, args.stream,
+    argmax::launch_problem(runtime, problem.target, &problem.largest, problem.sms, bounded, flags, args.stream,
                            "launching verify_draft's argmax");
   } else if (problem.before == Before::probabilities) {
-    softmax::launch_problem(runtime, &problem.probabilities, problem.sms, bounded, args.flags, args.stream,
+    softmax::launch_problem(runtime, &problem.probabilities, problem.sms, bounded, flags, args.stream,
                             "launching verify_draft's softmax");
   } else if (problem.before == Before::filtered) {
-    renormalise::launch_problem(runtime, &problem.filtered, problem.sms, bounded, args.flags, args.stream,
+    renormalise::launch_problem(runtime, &problem.filtered, problem.sms, bounded, flags, args.stream,
                                 "launching verify_draft's renormalise");
   }
   jit::Launch launch;
@@ -141,6 +159,7 @@ void run(const Runtime& runtime, const quern_verify_draft_args& args) {
   launch.programmatic = problem.before != Before::nothing || (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   ops::launch(runtime, *kernel, launch, "launching verify_draft", problem.params);
+  if (around.report != nullptr) launch_report(runtime, *around.report, &problem, bounded, args.stream);
 }
 
 }  // namespace quern::ops::verify_draft

@@ -100,6 +100,20 @@ def renormalisings(context: Context) -> Iterator[Work]:
             yield Work(f"renormalise {name} {rows}x{vocab}", run, check, 1e-5)
 
 
+def edits_of(batch: int, n: int, vocab: int) -> Iterator[tuple[str, dict]]:
+    """Penalties, masks and log-probabilities, as requests bring them."""
+    generator = torch.Generator(device="cuda").manual_seed(4)
+    output = torch.randint(vocab, (batch, 1000), device="cuda", generator=generator, dtype=torch.int32)
+    penalties = {"repetition": 1.1, "presence": 0.1, "frequency": 0.1, "output_tokens": output}
+    filters = {"temperature": 0.8, "top_k": 50, "top_p": 0.9}
+    logprobs = torch.empty(batch, n + 1, device="cuda")
+    allowed = torch.full((batch, n + 1, -(-vocab // 32)), -1, dtype=torch.int32, device="cuda")
+    yield "logits, penalties, greedy", {**penalties, "greedy": True}
+    yield "logits, penalties, top-k 50, top-p 0.9", {**penalties, **filters}
+    yield "logits, masks, top-k 50, top-p 0.9", {"allowed": allowed, **filters}
+    yield "logits, penalties, masks, log-probabilities", {**penalties, "allowed": allowed, "logprobs": logprobs}
+
+
 def verifications(context: Context) -> Iterator[Work]:
     batch, n = 32, 5
     for vocab in (128256,):
@@ -125,6 +139,7 @@ def verifications(context: Context) -> Iterator[Work]:
             ("probabilities, greedy", {"target": target, "greedy": True}),
             ("logits, temperature", {"target": target_logits, "draft": draft, "logits": True, "temperature": 0.8}),
             ("logits, top-k 50, top-p 0.9", {"target": target_logits, "logits": True, "top_k": 50, "top_p": 0.9}),
+            *((name, {"target": target_logits, "logits": True, **given}) for name, given in edits_of(batch, n, vocab)),
         ):
 
             def run(given=given, ids=ids, seed=seed, offset=offset, outs=outs):

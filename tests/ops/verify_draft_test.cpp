@@ -3,11 +3,11 @@
 // The number of sequences is what a few seconds of `host` allow; on a GPU it is 10^6, and QUERN_TEST_MANY asks for as
 // many anywhere. False alarms: each statistic is held against its 1 - 10^-6 quantile, with some 200 of them in a run.
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
 
+#include "tests/ops/chi_square.h"
 #include "tests/ops/compiled.h"
 #include "tests/ops/rows.h"
 
@@ -15,40 +15,15 @@ namespace quern::test {
 namespace {
 
 // With clusters where a target has them, without where it has none: there is one kernel a target.
-const ForEveryTarget kTemplates = {"verify_draft *"};
+const ForEveryTarget kTemplates = {"verify_draft *",
+                                   "verify_draft * step=edit dtype=f16",
+                                   "verify_draft * step=edit dtype=bf16",
+                                   "verify_draft * step=edit dtype=f32",
+                                   "verify_draft * step=report dtype=f16",
+                                   "verify_draft * step=report dtype=bf16",
+                                   "verify_draft * step=report dtype=f32"};
 constexpr ThreeCalls<quern_verify_draft_args> kVerify{quern_verify_draft, quern_verify_draft_workspace,
                                                       quern_verify_draft_prepare};
-
-std::int64_t many() {
-  if (const char* given = std::getenv("QUERN_TEST_MANY")) return std::max(std::atoll(given), 100LL);
-  return on_cuda() ? 1000000 : 500;
-}
-
-// The chi-square quantile of 1 - 10^-6 (Wilson and Hilferty, "The distribution of chi-square", 1931; good to a
-// percent).
-double quantile(std::int64_t freedom) {
-  const double k = static_cast<double>(freedom), t = 2.0 / (9.0 * k);
-  return k * std::pow(1.0 - t + 4.7534 * std::sqrt(t), 3.0) * 1.01 + 2.0;
-}
-// Outcomes that are expected less than five times are taken together.
-void expect_distributed(const std::vector<double>& p, const std::vector<std::int64_t>& seen, const std::string& what) {
-  std::int64_t n = 0;
-  for (const std::int64_t s : seen) n += s;
-  double statistic = 0, rest = 0, rest_seen = 0;
-  std::int64_t cells = 0;
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    const double e = p[i] * static_cast<double>(n), s = static_cast<double>(seen[i]);
-    EXPECT_TRUE(p[i] > 0 || seen[i] == 0) << what << ": token " << i << " has no probability";
-    if (e < 5) {
-      rest += e, rest_seen += s;
-    } else {
-      statistic += (s - e) * (s - e) / e, ++cells;
-    }
-  }
-  if (rest >= 5) statistic += (rest_seen - rest) * (rest_seen - rest) / rest, ++cells;
-  if (cells < 2) return;
-  EXPECT_LE(statistic, quantile(cells - 1)) << what << ", of " << n;
-}
 
 using Distribution = std::vector<double>;  // of numbers that f32 has
 Distribution draw_distribution(Random& random, std::int64_t vocab, double sharp) {
@@ -469,7 +444,7 @@ TEST(VerifyDraftRefuses, EveryWrongArgument) {
          d.args.temperature = -1.0f, d.args.flags = std::uint32_t{QUERN_VERIFY_LOGITS} | QUERN_VERIFY_TEMPERATURE;
        }},
       {"no workspace", {"workspace"}, [](P d) { d.args.flags = QUERN_VERIFY_LOGITS; }, true},
-      {"a flag that is none", {"flags"}, [](P d) { d.args.flags = 1u << 22; }},
+      {"a flag that is none", {"flags"}, [](P d) { d.args.flags = 1u << 23; }},
       {"no size", {"size"}, [](P d) { d.args.size = 0; }},
   };
   Tree tree;

@@ -226,6 +226,9 @@ constexpr const char* kLines[] = {
     "renormalise host dtype=f32",
     "renormalise host dtype=bf16 logits=1",
     "verify_draft host",
+    "verify_draft host step=edit dtype=bf16",
+    "verify_draft host step=report dtype=f16",
+    "verify_draft host step=report dtype=f32",
     "pointwise host expression=tensor0*tensor1 rank=2 width=1 span=tiles operand0=f16 along0=across operand1=f32 "
     "out=f32",
     "pointwise host expression=tensor0*tensor1 rank=2 width=8 operand0=f16 along0=shifted operand1=bf16 out=f16",

@@ -85,6 +85,36 @@ def test_verify_draft(context: quern.Context) -> None:
     assert offsets.tolist() == [6, 7]
 
 
+def test_verify_draft_edits_as_sample_does(context: quern.Context) -> None:
+    logits = rows(2 * 4, 200).reshape(2, 4, 200)
+    allowed = np.full((2, 4, 7), -1, np.int32)
+    allowed[1, 0, 3:] = 0
+    counts = np.zeros((2, 200), np.int32)
+    counts[:, 5:9] = 2
+    given = {"repetition": 1.3, "presence": np.array([0.4, 0.1], np.float32), "frequency": 0.2}
+    drafts, logprobs, seen = np.zeros((2, 3), np.int32), np.zeros((2, 4), np.float32), counts.copy()
+    for i in range(4):
+        drawn = context.sample(
+            logits[:, i].copy(),
+            temperature=0.0,
+            output_counts=seen,
+            allowed=allowed[:, i].copy(),
+            logprobs=True,
+            **given,
+        )
+        if i < 3:
+            drafts[:, i] = drawn.ids
+        logprobs[:, i] = drawn.logprobs
+    verified = context.verify_draft(
+        logits, drafts, logits=True, greedy=True, output_counts=counts, allowed=allowed, logprobs=True, **given
+    )
+    assert verified.accepted.tolist() == [3, 3]
+    np.testing.assert_array_equal(verified.ids[:, :3], drafts)
+    np.testing.assert_allclose(verified.logprobs, logprobs, atol=3e-5)
+    np.testing.assert_array_equal(counts, seen)
+    assert context.verify_draft(logits, drafts, logits=True).logprobs is None
+
+
 def test_refusals(context: quern.Context) -> None:
     x = rows(2, 8)
     with pytest.raises(quern.InvalidError, match="temperature"):
@@ -95,5 +125,6 @@ def test_refusals(context: quern.Context) -> None:
         context.renormalise(x, top_p=1.5)
     with pytest.raises(quern.InvalidError, match="top_ks"):
         context.renormalise(x, top_k=np.ones(3, np.int32))
-    with pytest.raises(quern.InvalidError, match="QUERN_VERIFY_LOGITS"):
-        context.verify_draft(x[:, None].repeat(2, 1), np.zeros((2, 1), np.int32), temperature=0.5)
+    for given in ({"temperature": 0.5}, {"logprobs": True}, {"banned": np.zeros((2, 1), np.int32)}):
+        with pytest.raises(quern.InvalidError, match="QUERN_VERIFY_LOGITS"):
+            context.verify_draft(x[:, None].repeat(2, 1), np.zeros((2, 1), np.int32), **given)

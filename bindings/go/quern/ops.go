@@ -185,6 +185,7 @@ const (
 	VerifyLogits              = 524288
 	VerifyGreedy              = 1048576
 	VerifyWithoutReplacement  = 2097152
+	VerifyLogprobsFiltered    = 4194304
 	NormLayer                 = 0
 	NormRms                   = 1
 	NormL2                    = 2
@@ -1574,31 +1575,50 @@ func (op *Renormalise) workspace(context *C.quern_context, held *holder, size *C
 
 // VerifyDraft is quern_verify_draft.
 type VerifyDraft struct {
-	Flags        uint32
-	Stream       unsafe.Pointer
-	Alignment    int32
-	MaxSms       int32
-	Target       *Tensor
-	Draft        *Tensor
-	DraftIds     *Tensor
-	Parents      *Tensor
-	Lengths      *Tensor
-	Accepted     *Tensor
-	Ids          *Tensor
-	Path         *Tensor
-	Status       *Tensor
-	Seeds        *Tensor
-	Offsets      *Tensor
-	Temperatures *Tensor
-	TopKs        *Tensor
-	TopPs        *Tensor
-	MinPs        *Tensor
-	Seed         uint64
-	Offset       uint64
-	Temperature  float32
-	TopK         int32
-	TopP         float32
-	MinP         float32
+	Flags         uint32
+	Stream        unsafe.Pointer
+	Alignment     int32
+	MaxSms        int32
+	Target        *Tensor
+	Draft         *Tensor
+	DraftIds      *Tensor
+	Parents       *Tensor
+	Lengths       *Tensor
+	Accepted      *Tensor
+	Ids           *Tensor
+	Path          *Tensor
+	Status        *Tensor
+	Seeds         *Tensor
+	Offsets       *Tensor
+	Temperatures  *Tensor
+	TopKs         *Tensor
+	TopPs         *Tensor
+	MinPs         *Tensor
+	Seed          uint64
+	Offset        uint64
+	Temperature   float32
+	TopK          int32
+	TopP          float32
+	MinP          float32
+	Logprobs      *Tensor
+	Repetitions   *Tensor
+	Presences     *Tensor
+	Frequencies   *Tensor
+	PromptMask    *Tensor
+	PromptTokens  *Tensor
+	PromptLengths *Tensor
+	OutputCounts  *Tensor
+	OutputTokens  *Tensor
+	OutputLengths *Tensor
+	BiasOffsets   *Tensor
+	BiasIds       *Tensor
+	BiasValues    *Tensor
+	Allowed       *Tensor
+	Banned        *Tensor
+	Repetition    float32
+	Presence      float32
+	Frequency     float32
+	MaxBias       int32
 }
 
 func (op *VerifyDraft) args(held *holder) *C.quern_verify_draft_args {
@@ -1629,6 +1649,25 @@ func (op *VerifyDraft) args(held *holder) *C.quern_verify_draft_args {
 	args.top_k = C.int32_t(op.TopK)
 	args.top_p = C.float(op.TopP)
 	args.min_p = C.float(op.MinP)
+	args.logprobs = op.Logprobs.raw()
+	args.repetitions = op.Repetitions.raw()
+	args.presences = op.Presences.raw()
+	args.frequencies = op.Frequencies.raw()
+	args.prompt_mask = op.PromptMask.raw()
+	args.prompt_tokens = op.PromptTokens.raw()
+	args.prompt_lengths = op.PromptLengths.raw()
+	args.output_counts = op.OutputCounts.raw()
+	args.output_tokens = op.OutputTokens.raw()
+	args.output_lengths = op.OutputLengths.raw()
+	args.bias_offsets = op.BiasOffsets.raw()
+	args.bias_ids = op.BiasIds.raw()
+	args.bias_values = op.BiasValues.raw()
+	args.allowed = op.Allowed.raw()
+	args.banned = op.Banned.raw()
+	args.repetition = C.float(op.Repetition)
+	args.presence = C.float(op.Presence)
+	args.frequency = C.float(op.Frequency)
+	args.max_bias = C.int32_t(op.MaxBias)
 	return args
 }
 

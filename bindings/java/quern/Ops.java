@@ -1650,7 +1650,7 @@ public final class Ops {
   /** quern_verify_draft_args. */
   public static final class VerifyDraft extends Op<VerifyDraft> {
     public VerifyDraft() {
-      super("verify_draft", 192);
+      super("verify_draft", 328);
     }
 
     public VerifyDraft flags(int value) {
@@ -1747,6 +1747,82 @@ public final class Ops {
 
     public VerifyDraft minP(float value) {
       return number(188, value);
+    }
+
+    public VerifyDraft logprobs(Tensor value) {
+      return tensor(192, value);
+    }
+
+    public VerifyDraft repetitions(Tensor value) {
+      return tensor(200, value);
+    }
+
+    public VerifyDraft presences(Tensor value) {
+      return tensor(208, value);
+    }
+
+    public VerifyDraft frequencies(Tensor value) {
+      return tensor(216, value);
+    }
+
+    public VerifyDraft promptMask(Tensor value) {
+      return tensor(224, value);
+    }
+
+    public VerifyDraft promptTokens(Tensor value) {
+      return tensor(232, value);
+    }
+
+    public VerifyDraft promptLengths(Tensor value) {
+      return tensor(240, value);
+    }
+
+    public VerifyDraft outputCounts(Tensor value) {
+      return tensor(248, value);
+    }
+
+    public VerifyDraft outputTokens(Tensor value) {
+      return tensor(256, value);
+    }
+
+    public VerifyDraft outputLengths(Tensor value) {
+      return tensor(264, value);
+    }
+
+    public VerifyDraft biasOffsets(Tensor value) {
+      return tensor(272, value);
+    }
+
+    public VerifyDraft biasIds(Tensor value) {
+      return tensor(280, value);
+    }
+
+    public VerifyDraft biasValues(Tensor value) {
+      return tensor(288, value);
+    }
+
+    public VerifyDraft allowed(Tensor value) {
+      return tensor(296, value);
+    }
+
+    public VerifyDraft banned(Tensor value) {
+      return tensor(304, value);
+    }
+
+    public VerifyDraft repetition(float value) {
+      return number(312, value);
+    }
+
+    public VerifyDraft presence(float value) {
+      return number(316, value);
+    }
+
+    public VerifyDraft frequency(float value) {
+      return number(320, value);
+    }
+
+    public VerifyDraft maxBias(int value) {
+      return integer(324, value);
     }
   }
 
@@ -2694,6 +2770,7 @@ public final class Ops {
     public static final int VERIFY_LOGITS = 524288;
     public static final int VERIFY_GREEDY = 1048576;
     public static final int VERIFY_WITHOUT_REPLACEMENT = 2097152;
+    public static final int VERIFY_LOGPROBS_FILTERED = 4194304;
     public static final int NORM_LAYER = 0;
     public static final int NORM_RMS = 1;
     public static final int NORM_L2 = 2;

@@ -11,7 +11,7 @@ from .ops import Ops
 # A parameter, and what it is called as an array with a value a row.
 _BY_ROW = {
     "temperature": "temperatures", "top_k": "top_ks", "top_p": "top_ps", "min_p": "min_ps", "seed": "seeds",
-    "offset": "offsets",
+    "offset": "offsets", "repetition": "repetitions", "presence": "presences", "frequency": "frequencies",
 }  # fmt: skip
 
 
@@ -26,6 +26,7 @@ class Verified(NamedTuple):
     accepted: Any  # [batch] int32: how many
     ids: Any  # [batch, depth+1] int32: the accepted tokens and the one behind them, then -1
     path: Any  # [batch, depth] int32: the accepted nodes, then -1
+    logprobs: Any = None  # [batch, depth+1] f32, where asked for: of each of ids; NaN behind the last
 
 
 class Selection(Ops):
@@ -107,6 +108,7 @@ class Selection(Ops):
         accepted: Any = None,
         ids: Any = None,
         path: Any = None,
+        logprobs: bool | Any = False,
         **given: Any,
     ) -> Verified:
         """Which drafts stay, and the token behind them, distributed as if target had drawn them; returns Verified.
@@ -116,6 +118,13 @@ class Selection(Ops):
                      top_p, min_p, joint as `sample` takes them; with greedy=True either, and f16 or bf16 as with
                      logits=True
         draft_ids    [batch, n] int32
+        repetition, presence, frequency, prompt_mask, prompt_tokens, prompt_lengths, output_counts, output_tokens,
+        output_lengths, bias_offsets, bias_ids, bias_values, max_bias, banned    with logits=True: as `sample` takes
+                     them, of the text before the drafts; a row of target is edited as if those before it were in the
+                     output
+        allowed      with logits=True: [batch, n+1, ceil(vocab/32)] int32, a bit for each token that may be chosen
+        logprobs     with logits=True: True, made and returned; or [batch, depth+1] f32. logprobs_filtered as in
+                     `sample`
         draft        [batch, n, vocab] f32 probabilities that they were drawn from; None: they were chosen in some way
         parents      [batch, n] int32: the node that each follows, -1 for the context; None: a chain
         lengths      [batch] int32: how many drafts each sequence has; None: n
@@ -128,8 +137,10 @@ class Selection(Ops):
         accepted = empty((batch,), target, "accepted", "i32") if accepted is None else accepted
         ids = empty((batch, depth + 1), target, "ids", "i32") if ids is None else ids
         path = empty((batch, depth), target, "path", "i32") if path is None else path
+        if isinstance(logprobs, bool):
+            logprobs = empty((batch, depth + 1), target, "logprobs", "f32") if logprobs else None
         self.call(
             "verify_draft", target=target, draft=draft, draft_ids=draft_ids, accepted=accepted, ids=ids, path=path,
-            **_by_row(given),
+            logprobs=logprobs, **_by_row(given),
         )  # fmt: skip
-        return Verified(accepted, ids, path)
+        return Verified(accepted, ids, path, logprobs)

@@ -17,6 +17,9 @@ inline constexpr int kEach = kChunk / kWarp;  // logits of a lane in a chunk
 inline constexpr int kVector = 16 / static_cast<int>(sizeof(Logit));
 inline constexpr int kLoads = kEach / kVector;
 
+// enum quern_sample_status
+enum Status : u32 { kEmpty = 1, kNan = 2, kParameter = 4, kIndex = 8, kCapacity = 16 };
+
 template <class T>
 QUERN_DEVICE T read_row(const PerRow<T>& parameter, i32 row) {
   return parameter.rows ? parameter.rows[row] : parameter.all;
@@ -171,6 +174,18 @@ QUERN_DEVICE Biases biases_of(const SampleParams& p, i32 i) {
   if (end - begin > p.max_bias) return {0, 0, false, true};
   return {begin, end, false, false};
 }
+// What is wrong with a row's penalties and biases, or-ed to `wrong`. Of bias ids each thread looks at some: kIndex may be
+// set in some threads alone.
+QUERN_DEVICE u32 mistakes_of_edits(const SampleParams& p, const Row& row, u32 wrong) {
+  if (!(row.repetition > 0.0f) || row.presence != row.presence || row.frequency != row.frequency) wrong |= kParameter;
+  const Biases biases = biases_of(p, row.i);
+  if (biases.bad) wrong |= kIndex;
+  if (biases.too_many) wrong |= kCapacity;
+  QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
+    if (p.bias_ids[at] < 0 || p.bias_ids[at] >= p.vocab) wrong |= kIndex;
+  }
+  return wrong;
+}
 enum class From : int { prompt, output, banned, bias };
 // f(token, where from, which entry) for each token of the row's lists; all threads share the work. One loop for all
 // lists, so that f is compiled once.
@@ -250,8 +265,10 @@ QUERN_DEVICE f32 edit(const Row& row, i32 token, f32 x) {
 }
 QUERN_DEVICE f32 edited(const Row& row, i32 token) { return edit(row, token, to_f32(row.logits[token])); }
 
-// Fills the table, in dynamic shared memory. All threads; begins and ends with a barrier.
-QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
+// Fills the table, in dynamic shared memory, with what each(f) calls f(token, where from, which entry) for, all threads
+// sharing the work. All threads; begins and ends with a barrier.
+template <class Each>
+QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row, Each each) {
   EditTable table{};
   if constexpr (kEdits) {
     table.slots = static_cast<u32>(p.slots);
@@ -266,7 +283,7 @@ QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
       table.values[s] = 0.0f;
     }
     sync_block();
-    each_edited(p, row.i, [&](i32 token, From from, i32 at) {
+    each([&](i32 token, From from, i32 at) {
       const u32 slot = table.slot_for(token);
       if (from == From::output) atomic_add(table.counts + slot, 1u);
       if (from == From::prompt) atomic_or(table.counts + slot, EditTable::kInPrompt);
@@ -304,6 +321,18 @@ QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
     sync_block();
   }
   return table;
+}
+// Of the tokens that the row's lists name.
+struct Listed {
+  const SampleParams& p;
+  i32 i;
+  template <class F>
+  QUERN_DEVICE void operator()(F f) const {
+    each_edited(p, i, f);
+  }
+};
+QUERN_DEVICE EditTable make_table(const SampleParams& p, const Row& row) {
+  return make_table(p, row, Listed{p, row.i});
 }
 
 }  // namespace q

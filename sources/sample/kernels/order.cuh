@@ -30,6 +30,10 @@ QUERN_DEVICE f32 value_at(Place place) { return value_of(key_at(place)); }
 QUERN_DEVICE i32 index_at(Place place) { return static_cast<i32>(~static_cast<u32>(place)); }
 QUERN_DEVICE bool is_token(Place place) { return key_at(place) > kDead; }
 
+// 1 / temperature where the row has one; with temperature 0 sums are of temperature 1. Finite, so that 0 times it is 0.
+QUERN_DEVICE f32 inverse_of(f32 temperature) {
+  return temperature > 0.0f ? fmin(rcp(fmax(temperature, 0x1p-100f)), 0x1p100f) : 1.0f;
+}
 // How far x lies below max, in units of the temperature. Infinities of the same sign lie at no distance.
 QUERN_DEVICE f32 distance(f32 max, f32 x, f32 inverse_temperature) {
   return x == max ? 0.0f : (max - x) * inverse_temperature;

@@ -48,9 +48,6 @@ QUERN_DEVICE u64 share_of(f32 share, u64 total, bool exceed) {
   return whole == 0 ? 1 : whole;
 }
 
-// enum quern_sample_status
-enum Status : u32 { kEmpty = 1, kNan = 2, kParameter = 4, kIndex = 8, kCapacity = 16 };
-
 // Thread 0's work, but for the largest tokens where there is nothing to tell of them.
 QUERN_DEVICE void report(const SampleParams& p, i32 i, i32 id, f32 logprob, f32 value, u32 status, bool no_largest) {
   if (no_largest) {
@@ -77,13 +74,7 @@ QUERN_DEVICE u32 mistakes_of(const Room& room, const SampleParams& p, const Row&
   u32 wrong = row.logits ? 0u : static_cast<u32>(kIndex);
   if (!settings.valid()) wrong |= kParameter;
   if constexpr (kEdits) {
-    if (!(row.repetition > 0.0f) || row.presence != row.presence || row.frequency != row.frequency) wrong |= kParameter;
-    const Biases biases = biases_of(p, row.i);
-    if (biases.bad) wrong |= kIndex;
-    if (biases.too_many) wrong |= kCapacity;
-    QUERN_ROLLED for (i32 at = biases.begin + thread_index(); at < biases.end; at += kThreads) {
-      if (p.bias_ids[at] < 0 || p.bias_ids[at] >= p.vocab) wrong |= kIndex;
-    }
+    wrong = mistakes_of_edits(p, row, wrong);
     if (p.bias_offsets) {
       wrong = reduce_max(
           room, wrong);  // only kIndex may be set in some threads alone, so that the largest is all of them together

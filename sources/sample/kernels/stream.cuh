@@ -8,10 +8,6 @@ namespace q {
 
 inline constexpr bool kFilters = FILTERS != 0;
 
-// 1 / temperature where the row has one; with temperature 0 sums are of temperature 1. Finite, so that 0 times it is 0.
-QUERN_DEVICE f32 inverse_of(f32 temperature) {
-  return temperature > 0.0f ? fmin(rcp(fmax(temperature, 0x1p-100f)), 0x1p100f) : 1.0f;
-}
 // The temperature of the sums over chunks, and of the filters.
 QUERN_DEVICE f32 filter_temperature(const SampleParams& p, i32 i) {
   const bool last = p.temperature_last || read_row(p.dynamic_range, i) > 0.0f;

@@ -203,6 +203,7 @@ pub const QUERN_VERIFY_JOINT: u32 = 262144;
 pub const QUERN_VERIFY_LOGITS: u32 = 524288;
 pub const QUERN_VERIFY_GREEDY: u32 = 1048576;
 pub const QUERN_VERIFY_WITHOUT_REPLACEMENT: u32 = 2097152;
+pub const QUERN_VERIFY_LOGPROBS_FILTERED: u32 = 4194304;
 pub const QUERN_NORM_LAYER: i32 = 0;
 pub const QUERN_NORM_RMS: i32 = 1;
 pub const QUERN_NORM_L2: i32 = 2;
@@ -1654,6 +1655,25 @@ pub struct quern_verify_draft_args {
     pub top_k: i32,
     pub top_p: f32,
     pub min_p: f32,
+    pub logprobs: *const DLTensor,
+    pub repetitions: *const DLTensor,
+    pub presences: *const DLTensor,
+    pub frequencies: *const DLTensor,
+    pub prompt_mask: *const DLTensor,
+    pub prompt_tokens: *const DLTensor,
+    pub prompt_lengths: *const DLTensor,
+    pub output_counts: *const DLTensor,
+    pub output_tokens: *const DLTensor,
+    pub output_lengths: *const DLTensor,
+    pub bias_offsets: *const DLTensor,
+    pub bias_ids: *const DLTensor,
+    pub bias_values: *const DLTensor,
+    pub allowed: *const DLTensor,
+    pub banned: *const DLTensor,
+    pub repetition: f32,
+    pub presence: f32,
+    pub frequency: f32,
+    pub max_bias: i32,
 }
 
 impl Default for quern_verify_draft_args {

@@ -2421,6 +2421,82 @@ impl<'a> VerifyDraft<'a> {
         self.args.min_p = value;
         self
     }
+    pub fn logprobs(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.logprobs = value.raw();
+        self
+    }
+    pub fn repetitions(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.repetitions = value.raw();
+        self
+    }
+    pub fn presences(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.presences = value.raw();
+        self
+    }
+    pub fn frequencies(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.frequencies = value.raw();
+        self
+    }
+    pub fn prompt_mask(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.prompt_mask = value.raw();
+        self
+    }
+    pub fn prompt_tokens(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.prompt_tokens = value.raw();
+        self
+    }
+    pub fn prompt_lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.prompt_lengths = value.raw();
+        self
+    }
+    pub fn output_counts(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.output_counts = value.raw();
+        self
+    }
+    pub fn output_tokens(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.output_tokens = value.raw();
+        self
+    }
+    pub fn output_lengths(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.output_lengths = value.raw();
+        self
+    }
+    pub fn bias_offsets(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias_offsets = value.raw();
+        self
+    }
+    pub fn bias_ids(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias_ids = value.raw();
+        self
+    }
+    pub fn bias_values(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.bias_values = value.raw();
+        self
+    }
+    pub fn allowed(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.allowed = value.raw();
+        self
+    }
+    pub fn banned(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.banned = value.raw();
+        self
+    }
+    pub fn repetition(mut self, value: f32) -> Self {
+        self.args.repetition = value;
+        self
+    }
+    pub fn presence(mut self, value: f32) -> Self {
+        self.args.presence = value;
+        self
+    }
+    pub fn frequency(mut self, value: f32) -> Self {
+        self.args.frequency = value;
+        self
+    }
+    pub fn max_bias(mut self, value: i32) -> Self {
+        self.args.max_bias = value;
+        self
+    }
 }
 
 // SAFETY: these are the op's own functions, and every field was set through a setter.
