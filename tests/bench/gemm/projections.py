@@ -133,11 +133,12 @@ def random_experts(random_: random.Random) -> Experts:
 
 def with_blocks(experts: Experts, kind: str, operand_bytes: int, result_bytes: int) -> Experts | None:
     """The same with block scales, as contiguous or masked groups, where they fit: whole groups of k and columns, which
-    the peer wants, and contiguous experts of whole tiles. M is then all rows, or the most that a masked expert has."""
+    the peer wants, and experts of whole tiles: contiguous ones have so many rows, masked ones room for them. M is then
+    all rows, or the room of a masked expert."""
     shape, counts = experts.shape, experts.counts
     if kind == "contiguous":
         counts = [-(-count // BLOCK) * BLOCK for count in counts]
-    rows = sum(counts) if kind == "contiguous" else -(-max(counts) // 4) * 4
+    rows = sum(counts) if kind == "contiguous" else -(-max(counts) // BLOCK) * BLOCK
     slots = rows if kind == "contiguous" else rows * shape.groups
     whole = shape.n % BLOCK == 0 and shape.k % BLOCK == 0
     read, written = slots * shape.k, slots * shape.n * 2
