@@ -174,8 +174,8 @@ QUERN_DEVICE Biases biases_of(const SampleParams& p, i32 i) {
   if (end - begin > p.max_bias) return {0, 0, false, true};
   return {begin, end, false, false};
 }
-// What is wrong with a row's penalties and biases, or-ed to `wrong`. Of bias ids each thread looks at some: kIndex may be
-// set in some threads alone.
+// What is wrong with a row's penalties and biases, or-ed to `wrong`. Of bias ids each thread looks at some: kIndex may
+// be set in some threads alone.
 QUERN_DEVICE u32 mistakes_of_edits(const SampleParams& p, const Row& row, u32 wrong) {
   if (!(row.repetition > 0.0f) || row.presence != row.presence || row.frequency != row.frequency) wrong |= kParameter;
   const Biases biases = biases_of(p, row.i);
