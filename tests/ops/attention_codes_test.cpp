@@ -142,7 +142,7 @@ std::vector<CodedCase> coded_cases() {
     c.scale = CacheScale::token, c.spread = 3.0, c.sequences = {{90, 170}, {70, 900}, {1, 60}, {33, 700}};
   });
   add_widened("tokens_f16_64", Element::f16, Element::i8, 64, 64, [](CodedCase& c) {
-    c.scale = CacheScale::token, c.spread = 2.0, c.size = 1e-3, c.page_size = 64, c.sequences = {{70, 1500}, {33, 70}};
+    c.scale = CacheScale::token, c.size = 1e-3, c.page_size = 64, c.sequences = {{70, 1500}, {33, 70}};
   });
   add_widened("tokens_f16_large", Element::f16, Element::e5m2, 256, 64, [](CodedCase& c) {
     c.scale = CacheScale::token, c.spread = 1.0, c.size = 100.0, c.ragged = true, c.shared_scales = true;
@@ -250,7 +250,7 @@ TEST(CodedAttentionSchedules, WidenedUnfairly) {
   cases[0].name = "unfair_widened", cases[0].cache = Element::e4m3, cases[0].scale = CacheScale::head;
   cases[0].dim = 128;
   cases[1].name = "unfair_tokens", cases[1].cache = Element::i8, cases[1].scale = CacheScale::token;
-  cases[1].spread = 3.0, cases[1].dim = 64, cases[1].element = Element::f16, cases[1].page_size = 128;
+  cases[1].dim = 64, cases[1].element = Element::f16, cases[1].page_size = 128;
   cases[2].name = "unfair_256", cases[2].cache = Element::e5m2, cases[2].scale = CacheScale::token;
   cases[2].spread = 3.0, cases[2].dim = 256, cases[2].ragged = true, cases[2].bad_values = true;
   for (CodedCase& c : cases) {

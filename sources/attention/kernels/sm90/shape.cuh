@@ -17,7 +17,7 @@ inline constexpr int kStages = STAGES;  // blocks of keys, and of values
 static_assert(!kEights || kBlock == kTurnedKeys);
 inline constexpr int kHelpers = kEights || kWidened ? 1 : 0;  // warpgroups that turn or widen
 // Consumers that have two blocks of weights while others widen take more than is left beside others of 40.
-inline constexpr bool kManyRegisters = kWidened && TWO_WEIGHTS != 0;
+inline constexpr bool kManyRegisters = kWidened && TWO_WEIGHTS != 0 && kDimV / 2 + kBlock > 160;
 inline constexpr int kProducerRegisters = kConsumers == 3 || kManyRegisters ? 32 : 40;
 inline constexpr int kHelperRegisters = kManyRegisters ? 32 : 40;
 inline constexpr int kConsumerRegisters = kConsumers == 3 ? 160 : kManyRegisters ? 224 : kHelpers != 0 ? 216 : 232;
@@ -36,11 +36,11 @@ inline constexpr int kTurnedBytes = kEights ? kDimV * kSpanBytes : 0;
 #ifndef CODE_STAGES
 #define CODE_STAGES 0
 #endif
-inline constexpr int kCopyStages = kWidened ? CODE_STAGES : kStages;
+inline constexpr int kCopyStages = kWidened ? CODE_STAGES : kStages;  // of parts of blocks
 inline constexpr int kCopySpansK = spans_of(kDimK, kCacheBytes), kCopySpansV = spans_of(kDimV, kCacheBytes);
 inline constexpr int kCopySpanElements = kSpanBytes / kCacheBytes;
-inline constexpr int kCodeBytesK = kWidened ? kCopySpansK * kBlock * kSpanBytes : 0;
-inline constexpr int kCodeBytesV = kWidened ? kCopySpansV * kBlock * kSpanBytes : 0;
+inline constexpr int kCodeBytesK = kWidened ? kCopySpansK * kCopyKeys * kSpanBytes : 0;
+inline constexpr int kCodeBytesV = kWidened ? kCopySpansV * kCopyKeys * kSpanBytes : 0;
 static_assert(kBoxes * kCopySpansK <= kWarp && kBoxes * kCopySpansV <= kWarp, "each lane copies one box");
 
 // Where registers have room for two blocks of weights those of a block are made while those of the one before are
