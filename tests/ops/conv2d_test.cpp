@@ -214,6 +214,8 @@ std::vector<Case> cases() {
   Case& dilated_places = add("dilated, 5 x 2");
   dilated_places.dilation_h = 2, dilated_places.dilation_w = 5, dilated_places.kernel_h = 5;
   dilated_places.kernel_w = 2, dilated_places.pad(1);
+  Case& dilated_few = add("dilated, few channels");
+  dilated_few.channels = 3, dilated_few.dilation_h = 2, dilated_few.dilation_w = 3, dilated_few.pad(1);
   Case& gap = add("rows with a gap");
   gap.x = gap.out = Order::pitched, gap.pad(1);
   Case& gap_of_x = add("rows of x with a gap");
