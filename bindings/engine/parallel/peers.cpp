@@ -18,7 +18,7 @@ namespace {
 using demo::check_cuda;
 
 constexpr std::int64_t kMostColumns = kPeerSlot / 4;  // two bytes of four in a message of eight
-constexpr std::int64_t kSumLength = 4096;  // elements of a block that only sums
+constexpr std::int64_t kSumLength = 4096;             // elements of a block that only sums
 
 // What the device-side Params of kPeerKernel are made of.
 static_assert(sizeof(PeerParams) == (kMostPeers + 4) * sizeof(void*) + 16);
