@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ struct QuantizedCase {
   bool has_unsigned() const { return b == QuantizedCode::uint8 || b == QuantizedCode::uint4; }
   std::int64_t columns() const { return gate ? n / 2 : n; }
 };
+
+inline void PrintTo(const QuantizedCase& c, std::ostream* out) { *out << c.name; }
 
 // What a code stands for, by its definition; of unsigned ones before their zero point.
 inline double value_of(QuantizedCode code, int bits) {
