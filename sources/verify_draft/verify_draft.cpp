@@ -48,10 +48,8 @@ jit::Spec spec_for(const jit::TargetInfo& target) { return kConstants.to_spec({t
 
 // What comes before the walk is argmax's and renormalise's to list.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
-  if (model.vocab_size == 0 || model.vocab_size > kMostVocab) return;
-  specs->push_back(spec_for(target));
-  // Logits come in f32 from most engines, and once edited they are that. What requests ask for is not known beforehand.
-  for (const Step step : {Step::edit, Step::report}) specs->push_back(to_spec(Around{step, Dtype::f32}, target));
+  // What edits and reports is for requests that few models' hosts draft for: a manifest's lines name it.
+  if (model.vocab_size != 0 && model.vocab_size <= kMostVocab) specs->push_back(spec_for(target));
 }
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
