@@ -20,6 +20,8 @@ LONGEST = (
     "AttentionPrepare.*",
     "GemmPrepare.*",
     "Tune.*",
+    "CodedAttentionSchedules.*",
+    "demo",
     "host64.SampleKernels.*",
     "host64.Sample.*",
     "*WarmTest.AModelForAGpuThatIsNotHere",
