@@ -9,7 +9,8 @@ namespace q {
 // Called by all threads of a team, of which `first` is one and which meet in sync(). True in all of them when theirs is
 // the last of count() teams to call it: what the others had written before is then there to read, and *counter() is
 // zero again. `flag` is the team's own shared memory. Both are asked for by one thread, behind the barrier: what they
-// are made of would else be in registers of all threads across it, with which attention decodes 4 % slower on an H200.
+// are made of would else be in registers of all threads across it, with which attention decodes over caches of
+// 8 bits 4 % slower on an H200 (tests/bench/results/2026-11-23_engine_log.md).
 //
 // All threads fence. One thread's fences, between the barriers, would do, and so would weaker ones; they save nothing.
 template <class Flag, class Sync, class Counter, class Count>

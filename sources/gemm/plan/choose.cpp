@@ -190,8 +190,8 @@ class Options {
 
   // The rows of an expert are known on the device only, so an expected number counts: the lowest tile that has room for
   // it, or the persistent kernel where there are more than a few and that leaves few multiprocessors idle. Experts of
-  // 33 to 128 rows fill its tiles by half at least where they are padded, as DeepGEMM's layout has them, and where they
-  // are not it is no slower: random mixtures on an H200 took it in 0.67 to 1.0 of the time.
+  // 33 to 128 rows fill its tiles where they are padded, as DeepGEMM's layout has them: by swap_ab they had 0.6 to 0.83
+  // of its speed on an H200, and have all of it so (tests/bench/results/2026-11-28_log.md).
   bool takes_groups(Variant variant, const Sizes& sizes) const {
     if (is_a(Family::swap_ab, variant)) {
       const std::int64_t rows = facts_of(variant).rows;
