@@ -11,6 +11,7 @@
 #include <chrono>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 namespace quern::cache {
@@ -37,40 +38,38 @@ struct Guard {
   Node* abandoned = nullptr;  // a parent's, closed here: freeing is not safe right after fork()
   std::uint64_t last_ticket = 0;
 
-  Guard() { pthread_atfork(&before, &in_parent, &in_child); }
-
   static void before();
   static void in_parent();
   static void in_child();
 };
 
-// Never destroyed: descriptors may be closed, and the process may fork, while static objects go away.
-Guard& guard() {
-  static Guard* const instance = new Guard;
-  return *instance;
-}
+// Nothing of it is destroyed: descriptors may be closed, and the process may fork, while static objects go away.
+static_assert(std::is_trivially_destructible_v<Guard>);
+constinit Guard guard;
+// Noted while the library is loaded: were it noted at first use, a child could find a thread of its parent half way.
+const int noted = pthread_atfork(&Guard::before, &Guard::in_parent, &Guard::in_child);
 
 constexpr std::chrono::microseconds kPause{20};
 
 void Guard::before() {
-  guard().forks.lock();
-  guard().forking = true;
-  while (guard().in_sqlite != 0) std::this_thread::sleep_for(kPause);
-  guard().mutex.lock();
+  guard.forks.lock();
+  guard.forking = true;
+  while (guard.in_sqlite != 0) std::this_thread::sleep_for(kPause);
+  guard.mutex.lock();
 }
 
 void Guard::in_parent() {
-  guard().mutex.unlock();
-  guard().forking = false;
-  guard().forks.unlock();
+  guard.mutex.unlock();
+  guard.forking = false;
+  guard.forks.unlock();
 }
 
 void Guard::in_child() {
-  while (Node* const node = guard().head) {
+  while (Node* const node = guard.head) {
     ::close(node->descriptor);
-    guard().head = node->next;
-    node->next = guard().abandoned;
-    guard().abandoned = node;
+    guard.head = node->next;
+    node->next = guard.abandoned;
+    guard.abandoned = node;
   }
   in_parent();
 }
@@ -79,18 +78,22 @@ void Guard::in_child() {
 
 Descriptor Descriptor::open(const char* path, int flags, mode_t mode) noexcept {
   Descriptor result;
+  if (noted != 0) {
+    errno = noted;
+    return result;
+  }
   try {
     auto* node = new Node{0, -1, getpid(), nullptr};
     // Opened under the mutex: a fork in between would leave the child a descriptor that nobody closes.
-    const std::lock_guard lock(guard().mutex);
+    const std::lock_guard lock(guard.mutex);
     node->descriptor = ::open(path, flags | O_CLOEXEC, mode);
     if (node->descriptor < 0) {
       delete node;
       return result;
     }
-    node->ticket = ++guard().last_ticket;
-    node->next = guard().head;
-    guard().head = node;
+    node->ticket = ++guard.last_ticket;
+    node->next = guard.head;
+    guard.head = node;
     result.descriptor_ = node->descriptor;
     result.ticket_ = node->ticket;
   } catch (...) {
@@ -123,8 +126,8 @@ std::uint64_t Descriptor::release_to_ticket() noexcept {
 
 void Descriptor::close_ticket(std::uint64_t ticket) noexcept {
   if (ticket == 0) return;
-  const std::lock_guard lock(guard().mutex);
-  for (Node** link = &guard().head; *link != nullptr; link = &(*link)->next) {
+  const std::lock_guard lock(guard.mutex);
+  for (Node** link = &guard.head; *link != nullptr; link = &(*link)->next) {
     Node* const node = *link;
     if (node->ticket != ticket) continue;
     *link = node->next;
@@ -145,10 +148,10 @@ namespace {
 
 void enter_section() noexcept {
   for (;;) {
-    ++guard().in_sqlite;
-    if (!guard().forking) return;
-    --guard().in_sqlite;
-    while (guard().forking) std::this_thread::sleep_for(kPause);
+    ++guard.in_sqlite;
+    if (!guard.forking) return;
+    --guard.in_sqlite;
+    while (guard.forking) std::this_thread::sleep_for(kPause);
   }
 }
 
@@ -157,12 +160,12 @@ void enter_section() noexcept {
 SqliteSection::SqliteSection() noexcept { enter_section(); }
 
 void SqliteSection::let_fork_pass() noexcept {
-  if (!guard().forking) return;
-  --guard().in_sqlite;
-  while (guard().forking) std::this_thread::sleep_for(kPause);
+  if (!guard.forking) return;
+  --guard.in_sqlite;
+  while (guard.forking) std::this_thread::sleep_for(kPause);
   enter_section();
 }
 
-SqliteSection::~SqliteSection() { --guard().in_sqlite; }
+SqliteSection::~SqliteSection() { --guard.in_sqlite; }
 
 }  // namespace quern::cache

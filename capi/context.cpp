@@ -5,14 +5,11 @@
 namespace quern::capi {
 namespace {
 
-const quern_context_options& defaults() {
-  static const quern_context_options zeroed = [] {
-    quern_context_options options{};
-    options.size = sizeof(options);
-    return options;
-  }();
-  return zeroed;
-}
+constexpr quern_context_options kDefaults = [] {
+  quern_context_options options{};
+  options.size = sizeof(options);
+  return options;
+}();
 
 std::unique_ptr<jit::Driver> open_host_device(const Options& options) {
   jit::HostOptions host = options.host;
@@ -120,7 +117,7 @@ extern "C" {
 int32_t quern_context_create(const quern_context_options* options, quern_context** context, quern_error* error) {
   return guarded(error, [&] {
     quern_context*& made = out_parameter(context, "context");
-    const In<quern_context_options> given(options != nullptr ? options : &defaults(), "quern_context_options");
+    const In<quern_context_options> given(options != nullptr ? options : &kDefaults, "quern_context_options");
     made = std::make_unique<quern_context>(*given).release();
     return QUERN_OK;
   });

@@ -8,10 +8,11 @@
 
 namespace quern::jit {
 
+// Noted while the library is loaded: no thread may be in here at a fork().
+const int ForkGuard::noted_ = pthread_atfork(nullptr, nullptr, +[] { forks_.fetch_add(1, std::memory_order_relaxed); });
+
 ForkGuard::ForkGuard() {
-  static const int registered =
-      pthread_atfork(nullptr, nullptr, +[] { forks_.fetch_add(1, std::memory_order_relaxed); });
-  if (registered != 0) throw Error(QUERN_NO_MEMORY, "no memory to note a fork handler", registered);
+  if (noted_ != 0) throw Error(QUERN_NO_MEMORY, "no memory to note a fork handler", noted_);
   made_ = forks_.load(std::memory_order_relaxed);
 }
 

@@ -23,6 +23,7 @@ class ForkGuard {
   // Counted up in every child by a pthread_atfork handler. A child made without the C library (a bare clone) is not
   // seen; such a child only ever goes on to exec.
   static inline std::atomic<std::uint32_t> forks_{0};
+  static const int noted_;
   std::uint32_t made_;
 };
 

@@ -14,6 +14,7 @@
 
 #include "cache/checksum.h"
 #include "jit/error.h"
+#include "jit/lazy.h"
 #include "jit/process_mutex.h"
 #include "jit/sanitizer.h"
 
@@ -31,23 +32,24 @@ std::string sha256_hex(std::string_view text) {
   return hex;
 }
 
+using Fingerprint = std::array<std::uint64_t, 3>;
+ProcessMutex digests_mutex;
+Lazy<std::map<Fingerprint, std::string>> digests;
+
 // SHA-256 costs about 4 ms a megabyte, and the same headers go into every kernel of a process, so digests are
 // remembered: by length and XXH3-128 of the text, which is fifty times as fast to compute, and never by address, which
 // may be used again.
 std::string digest_of(std::string_view text) {
-  using Fingerprint = std::array<std::uint64_t, 3>;
-  static auto& mutex = *new ProcessMutex;
-  static auto& known = *new std::map<Fingerprint, std::string>();  // lives on: other threads may run at exit
   constexpr std::size_t kMost = 4096;
   const XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
   const Fingerprint fingerprint{hash.high64, hash.low64, text.size()};
   {
-    const std::lock_guard lock(mutex);
-    if (const auto found = known.find(fingerprint); found != known.end()) return found->second;
+    const std::lock_guard lock(digests_mutex);
+    if (const auto found = digests->find(fingerprint); found != digests->end()) return found->second;
   }
   std::string hex = sha256_hex(text);
-  const std::lock_guard lock(mutex);
-  if (known.size() < kMost) known.emplace(fingerprint, hex);
+  const std::lock_guard lock(digests_mutex);
+  if (digests->size() < kMost) digests->emplace(fingerprint, hex);
   return hex;
 }
 

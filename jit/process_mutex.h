@@ -7,19 +7,18 @@
 
 namespace quern::jit {
 
-// fork() waits for whoever holds one. Nobody who holds one takes another, and none is ever destroyed.
+// fork() waits for whoever holds one. Nobody who holds one takes another. For static storage of a namespace alone: they
+// are there before any thread is.
 class ProcessMutex {
  public:
-  ProcessMutex();
-  ~ProcessMutex() = delete;
+  ProcessMutex() noexcept;
   ProcessMutex(const ProcessMutex&) = delete;
   ProcessMutex& operator=(const ProcessMutex&) = delete;
   void lock() { mutex_.lock(); }
   void unlock() { mutex_.unlock(); }
 
  private:
-  struct All;
-  static All& all();
+  struct Handlers;
   std::mutex mutex_;
   ProcessMutex* next_ = nullptr;
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "jit/error.h"
+#include "jit/lazy.h"
 #include "jit/process_mutex.h"
 
 namespace quern::jit {
@@ -30,21 +31,17 @@ unsigned threads(unsigned asked_for) {
 
 std::size_t bytes_of(const cache::Entry& image) { return image.image.size() + image.text.size() + image.log.size(); }
 
-// Never destroyed: another thread may still be in a call when the process exits.
 struct Registry {
   struct Known {
     Service::Options options;
     std::vector<cache::FileIdentity> bundles;  // as they were when it was made
     std::weak_ptr<Service> service;
   };
-  ProcessMutex& mutex = *new ProcessMutex;
   pid_t process = getpid();
   std::vector<Known> known;
 };
-Registry& registry() {
-  static Registry* const kept = new Registry;
-  return *kept;
-}
+ProcessMutex registry_mutex;
+Lazy<Registry> registry;
 
 }  // namespace
 
@@ -53,10 +50,10 @@ bool operator==(const Service::Options& a, const Service::Options& b) {
 }
 
 std::shared_ptr<Service> Service::shared(const Options& options, bool* found) {
-  Registry& all = registry();
+  Registry& all = *registry;
   // Of one that is not kept after all the file is let go of without the mutex: fork() waits for either.
   std::shared_ptr<Service> made;
-  const std::lock_guard lock(all.mutex);
+  const std::lock_guard lock(registry_mutex);
   // Contexts of the parent are of no use here, nor is what they hold.
   if (all.process != getpid()) all.known.clear();
   all.process = getpid();

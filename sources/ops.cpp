@@ -12,17 +12,21 @@
 
 namespace quern::ops {
 
-std::span<const Op> all() {
-  static const std::array ops = {
+namespace {
+
+// Copied while the library is loaded: each op is a constant, which is there before that.
+const std::array kOps = {
 #define QUERN_OP(name, ...) name::op,
 #include "sources/ops.def"
 #undef QUERN_OP
-      kernel::op,
-      index_check::op,
-  };
-  static_assert(std::tuple_size_v<decltype(ops)> == tag_index_check + 1);
-  return ops;
-}
+    kernel::op,
+    index_check::op,
+};
+static_assert(std::tuple_size_v<decltype(kOps)> == tag_index_check + 1);
+
+}  // namespace
+
+std::span<const Op> all() { return kOps; }
 
 const Op* find(std::string_view name) {
   const std::span<const Op> ops = all();

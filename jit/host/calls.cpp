@@ -68,25 +68,26 @@ struct Calls {
   static Runner::Warp& r_warp() { return runner->warp_[runner->fibers_[runner->current_].warp]; }
 };
 
-const q::host::Table& table() {
-  static const q::host::Table kTable = [] {
-    q::host::Table t{};
-    t.self = &Calls::self;
-    t.waited_for_grid = &Calls::waited_for_grid;
-    t.sync_block = &Calls::sync_block;
-    t.sync_named = &Calls::sync_named;
-    t.sync_warp = &Calls::sync_warp;
-    t.shuffle = &Calls::shuffle;
-    t.ballot = &Calls::ballot;
-    t.together = &Calls::together;
-    t.yield = &Calls::yield;
-    t.copy = &Calls::copy;
-    t.copy_commit = &Calls::copy_commit;
-    t.copy_wait = &Calls::copy_wait;
-    add_hopper_calls(t);
-    return t;
-  }();
-  return kTable;
-}
+namespace {
+const q::host::Table kTable = [] {
+  q::host::Table t{};
+  t.self = &Calls::self;
+  t.waited_for_grid = &Calls::waited_for_grid;
+  t.sync_block = &Calls::sync_block;
+  t.sync_named = &Calls::sync_named;
+  t.sync_warp = &Calls::sync_warp;
+  t.shuffle = &Calls::shuffle;
+  t.ballot = &Calls::ballot;
+  t.together = &Calls::together;
+  t.yield = &Calls::yield;
+  t.copy = &Calls::copy;
+  t.copy_commit = &Calls::copy_commit;
+  t.copy_wait = &Calls::copy_wait;
+  add_hopper_calls(t);
+  return t;
+}();
+}  // namespace
+
+const q::host::Table& table() { return kTable; }
 
 }  // namespace quern::jit::host

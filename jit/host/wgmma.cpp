@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "jit/host/agent.h"
+#include "jit/lazy.h"
 #include "sources/common/sm90/layout.cuh"
 
 namespace quern::jit::host {
@@ -47,22 +48,19 @@ struct Tables {
   }
 };
 
-const Tables& tables() {
-  static const Tables made;
-  return made;
-}
+Lazy<const Tables> tables;
 
 // `bytes` of codes, side by side.
 void decode(const unsigned char* codes, std::uint32_t bytes, Number type, float* to) {
   if (size_of(type) == 1) {
-    const float* const table = type == Number::e4m3 ? tables().e4m3 : tables().e5m2;
+    const float* const table = type == Number::e4m3 ? tables->e4m3 : tables->e5m2;
     for (std::uint32_t e = 0; e < bytes; ++e) to[e] = table[codes[e]];
     return;
   }
   std::uint16_t halves[8];
   std::memcpy(halves, codes, bytes);
   if (type == Number::f16) {
-    for (std::uint32_t e = 0; e < bytes / 2; ++e) to[e] = tables().f16[halves[e]];
+    for (std::uint32_t e = 0; e < bytes / 2; ++e) to[e] = tables->f16[halves[e]];
   } else {
     for (std::uint32_t e = 0; e < bytes / 2; ++e) {
       to[e] = std::bit_cast<float>(static_cast<std::uint32_t>(halves[e]) << 16);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "jit/lazy.h"
 #include "sources/conv2d/convolution.h"
 #include "sources/conv2d/params.cuh"
 #include "sources/divisor.h"
@@ -60,21 +61,26 @@ const jit::Kernel* kernel_of(const Runtime& runtime, const Convolution& c, Tile 
   return kernel_for(runtime, to_spec(shape_of(c, tile), c.call.device->limits.target), c.flags, c.stream);
 }
 
+// Of every activation, of every sum.
+struct Formulas {
+  static constexpr std::size_t kActivations = 5, kSums = 3;
+  std::array<const quern_expression*, kActivations * kSums> of;
+
+  Formulas() {
+    constexpr const char* kSumTexts[kSums] = {"acc", "acc+col0", "acc+row0"};
+    constexpr const char* kNames[kActivations] = {"", "relu", "gelu", "gelu_tanh", "silu"};
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      const std::string sum = kSumTexts[i % kSums], name = kNames[i / kSums];
+      of[i] = &expression::intern(name.empty() ? sum : name + "(" + sum + ")");
+    }
+  }
+};
+jit::Lazy<Formulas> formulas;
+
 }  // namespace
 
 const quern_expression* formula(std::int32_t activation, bool bias, bool rows) {
-  constexpr std::size_t kActivations = 5, kSums = 3;
-  static const auto kFormulas = [] {
-    constexpr const char* kSumTexts[kSums] = {"acc", "acc+col0", "acc+row0"};
-    constexpr const char* kNames[kActivations] = {"", "relu", "gelu", "gelu_tanh", "silu"};
-    std::array<const quern_expression*, kActivations * kSums> formulas;
-    for (std::size_t i = 0; i < formulas.size(); ++i) {
-      const std::string sum = kSumTexts[i % kSums], name = kNames[i / kSums];
-      formulas[i] = &expression::intern(name.empty() ? sum : name + "(" + sum + ")");
-    }
-    return formulas;
-  }();
-  return kFormulas[static_cast<std::size_t>(activation) * kSums + (bias ? rows ? 2 : 1 : 0)];
+  return formulas->of[static_cast<std::size_t>(activation) * Formulas::kSums + (bias ? rows ? 2 : 1 : 0)];
 }
 
 gemm::Shape product_shape(const Shape& shape) {

@@ -349,6 +349,8 @@ void convolution_prepare(const Runtime& runtime, const Convolution& given) {
 }
 
 void convolution_run(const Runtime& runtime, const Convolution& c) {
+  // Held even where this call needs none: the caller was told this size, for smaller calls too.
+  if (const std::uint64_t most = most_bytes(runtime, c); most > 0) read_workspace(c.workspace, c.workspace_size, most);
   if (c.direct) {
     const jit::Kernel* const kernel = kernel_of(runtime, c, Kernel::direct);
     if (c.batch > 0) run_direct(runtime, *kernel, c);
@@ -358,7 +360,6 @@ void convolution_run(const Runtime& runtime, const Convolution& c) {
   const std::uint64_t own = product_bytes(runtime, c);
   std::uint8_t *windows = nullptr, *plain = nullptr, *weights = nullptr;
   if (own + c.laid_bytes() > 0) {
-    read_workspace(c.workspace, c.workspace_size, most_bytes(runtime, c));
     windows = static_cast<std::uint8_t*>(c.workspace) + own;
     plain = windows + c.window_bytes(), weights = plain + c.plain_bytes();
   }

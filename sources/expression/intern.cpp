@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "jit/error.h"
+#include "jit/lazy.h"
 #include "jit/process_mutex.h"
 #include "sources/expression/tree.h"
 
@@ -52,16 +53,12 @@ class Numbered {
   std::atomic<std::uint32_t> count_ = 0;
 };
 
-// Never destroyed: nothing of quern runs at exit, and another thread may still be in a call then.
 struct Table {
-  jit::ProcessMutex& mutex = *new jit::ProcessMutex;
   std::map<std::string, std::unique_ptr<quern_expression>, std::less<>> known;  // by canonical text
   Numbered numbered;
 };
-Table& table() {
-  static Table* const kept = new Table;
-  return *kept;
-}
+jit::ProcessMutex mutex;
+jit::Lazy<Table> table;
 
 // A polynomial and what is around it counts as twelve operators.
 std::uint32_t cost_of(const Node& node) {
@@ -119,8 +116,8 @@ void check(const quern_expression& expression) {
 const quern_expression& intern(std::string_view text) {
   std::unique_ptr<quern_expression> made = describe(parse(text));
   check(*made);
-  Table& all = table();
-  const std::lock_guard lock(all.mutex);
+  Table& all = *table;
+  const std::lock_guard lock(mutex);
   const auto found = all.known.find(made->text);
   if (found != all.known.end()) return *found->second;
   made->number = all.numbered.size();
@@ -138,7 +135,7 @@ const quern_expression& intern(std::string_view text) {
 }
 
 const quern_expression& interned(std::uint32_t number) {
-  const quern_expression* const known = table().numbered.find(number);
+  const quern_expression* const known = table->numbered.find(number);
   if (known == nullptr) throw Error(QUERN_INTERNAL, "expression " + std::to_string(number) + " was never made");
   return *known;
 }

@@ -10,19 +10,18 @@
 
 #include "jit/backend.h"
 #include "jit/error.h"
+#include "jit/lazy.h"
 #include "jit/process_mutex.h"
 #include "sources/kernel/kernel.h"
 
 namespace quern::ops::kernel {
 namespace {
 
-// Never destroyed: nothing of quern runs at exit, and another thread may still be in a call then.
 struct Table {
   struct Known {
     const Text* text;  // in `numbers`, whose nodes do not move
     std::uint32_t keepers = 0;
   };
-  jit::ProcessMutex& mutex = *new jit::ProcessMutex;
   std::map<Text, std::uint32_t> numbers;
   std::unordered_map<std::uint32_t, Known> known;
   std::set<std::uint32_t> unkept;  // forgotten once nobody is interning
@@ -40,10 +39,8 @@ struct Table {
     unkept.clear();
   }
 };
-Table& table() {
-  static Table* const kept = new Table;
-  return *kept;
-}
+jit::ProcessMutex mutex;
+jit::Lazy<Table> table;
 
 bool is_plain(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
@@ -96,8 +93,8 @@ void check(const Text& text) {
 
 jit::Spec intern(Text text, jit::Target target) {
   check(text);
-  Table& known = table();
-  const std::lock_guard lock(known.mutex);
+  Table& known = *table;
+  const std::lock_guard lock(mutex);
   const auto [place, added] = known.numbers.try_emplace(std::move(text), known.next);
   if (added) {
     // All or nothing, should memory run out in between.
@@ -119,8 +116,8 @@ jit::Spec intern(Text text, jit::Target target) {
 }
 
 const Text& interned(const jit::Spec& spec) {
-  Table& known = table();
-  const std::lock_guard lock(known.mutex);
+  Table& known = *table;
+  const std::lock_guard lock(mutex);
   const auto found = spec.op == tag_kernel ? known.known.find(spec.words[0]) : known.known.end();
   if (found == known.known.end())
     throw Error(QUERN_INTERNAL, "a Spec stands for a kernel that was never interned, or was not kept");
@@ -128,14 +125,14 @@ const Text& interned(const jit::Spec& spec) {
 }
 
 Interning::Interning() {
-  const std::lock_guard lock(table().mutex);
-  ++table().interning;
+  const std::lock_guard lock(mutex);
+  ++table->interning;
 }
 
 Interning::~Interning() {
-  const std::lock_guard lock(table().mutex);
-  --table().interning;
-  table().forget_unkept();
+  const std::lock_guard lock(mutex);
+  --table->interning;
+  table->forget_unkept();
 }
 
 void Kept::keep(const jit::Spec& spec) {
@@ -144,30 +141,30 @@ void Kept::keep(const jit::Spec& spec) {
     const std::lock_guard lock(mutex_);
     if (!numbers_.insert(spec.words[0]).second) return;
   }
-  const std::lock_guard lock(table().mutex);
-  const auto found = table().known.find(spec.words[0]);
-  if (found == table().known.end()) return;
+  const std::lock_guard lock(mutex);
+  const auto found = table->known.find(spec.words[0]);
+  if (found == table->known.end()) return;
   ++found->second.keepers;
-  table().unkept.erase(spec.words[0]);
+  table->unkept.erase(spec.words[0]);
 }
 
 Kept::~Kept() {
-  const std::lock_guard lock(table().mutex);
+  const std::lock_guard lock(mutex);
   for (const std::uint32_t number : numbers_) {
-    const auto found = table().known.find(number);
-    if (found == table().known.end() || --found->second.keepers != 0) continue;
+    const auto found = table->known.find(number);
+    if (found == table->known.end() || --found->second.keepers != 0) continue;
     try {
-      table().unkept.insert(number);
+      table->unkept.insert(number);
     } catch (...) {
       // No memory to remember that it may go: it stays.
     }
   }
-  table().forget_unkept();
+  table->forget_unkept();
 }
 
 std::size_t known_texts() {
-  const std::lock_guard lock(table().mutex);
-  return table().known.size();
+  const std::lock_guard lock(mutex);
+  return table->known.size();
 }
 
 }  // namespace quern::ops::kernel

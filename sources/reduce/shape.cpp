@@ -7,6 +7,7 @@
 #include <string>
 
 #include "jit/error.h"
+#include "jit/lazy.h"
 #include "sources/common_headers.h"
 #include "sources/description.h"
 #include "sources/embedded.h"
@@ -127,8 +128,11 @@ void expect_out(const Shape& shape, Reduction kind, Dtype out, const quern_expre
 }  // namespace
 
 const quern_expression* identity() {
-  static const quern_expression& formula = expression::intern("acc");
-  return &formula;
+  struct Identity {
+    const quern_expression& formula = expression::intern("acc");
+  };
+  static constinit jit::Lazy<Identity> kept;
+  return &kept->formula;
 }
 
 std::int64_t state_bytes(const Shape& shape) {

@@ -335,7 +335,9 @@ TEST(Sample, RowsThatShareASeedDrawApart) {
   Random random("sample apart");
   SampleInput plain;
   plain.vocab = 2500;
-  plain.logits = {make_logits(random, LogitShape::normal, plain.vocab, Element::f32)};
+  // Of 64 rows that draw apart among 2500 tokens about as likely as each other some two agree.
+  plain.logits.emplace_back();
+  for (int i = 0; i < plain.vocab; ++i) plain.logits[0].push_back(static_cast<float>(0.5 * random.normal()));
   plain.rows.assign(kRows, 0);
   plain.logprobs = false;
   SampleInput filtered = plain, edited = plain;
@@ -344,8 +346,7 @@ TEST(Sample, RowsThatShareASeedDrawApart) {
   for (SampleInput in : {plain, filtered, edited}) {
     const std::vector<std::int64_t> ids = SampleCall(in).run().ids;
     EXPECT_EQ(SampleCall(in).run().ids, ids);
-    // Some hundred tokens are about as likely, by the seed: of 64 rows some agree.
-    EXPECT_GT(std::set<std::int64_t>(ids.begin(), ids.end()).size(), kRows / 4);
+    EXPECT_GT(std::set<std::int64_t>(ids.begin(), ids.end()).size(), kRows / 2);
     ++in.offset;
     EXPECT_NE(SampleCall(in).run().ids, ids);
     --in.offset, ++in.seed;

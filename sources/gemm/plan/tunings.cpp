@@ -23,16 +23,13 @@ Shape without_variant(Shape shape) {
 }
 
 // A measurement holds for the device sources that it was made with.
-const std::string& sources_digest() {
-  static const std::string digest = [] {
-    std::string all;
-    for (const jit::File& file : embedded()) {
-      if (file.name.starts_with("gemm/") || file.name.starts_with("common/"))
-        all += std::string(file.name) + ' ' + std::string(file.sha256) + '\n';
-    }
-    return cache::to_hex(jit::key_of(all));
-  }();
-  return digest;
+std::string sources_digest() {
+  std::string all;
+  for (const jit::File& file : embedded()) {
+    if (file.name.starts_with("gemm/") || file.name.starts_with("common/"))
+      all += std::string(file.name) + ' ' + std::string(file.sha256) + '\n';
+  }
+  return cache::to_hex(jit::key_of(all));
 }
 
 std::string line_of(const TunedRows& tuned) {
