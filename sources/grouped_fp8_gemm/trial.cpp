@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "sources/ops.h"
 #include "sources/verify/product.h"
@@ -33,31 +34,40 @@ void make(const Given& given, int which, Trial& trial) {
     offsets.push_back(offsets.back() + counts.back());
   }
   const auto rows = static_cast<std::int64_t>(expert_of.size());
+  // Where there are tensor maps the portable kernels are for rows by index alone.
+  const std::optional<gemm::Variant> variant = gemm::variant_named(given.text("variant"));
+  const bool gathers = !masked && which % 2 == 1 && variant && gemm::is_a(gemm::Family::portable, *variant);
+  const std::int64_t tokens = gathers ? rows / 2 + 1 : rows;
+  std::vector<std::int64_t> indices;
+  for (std::int64_t row = 0; row < rows; ++row) indices.push_back(gathers ? trial.below(tokens) : row);
   const std::int64_t across = (k + 127) / 128, down = (n + 127) / 128;
   quern_grouped_fp8_gemm_args args{};
   using Shape = std::vector<std::int64_t>;
-  const auto in_front = [&](Shape rest) {  // the shape of what has so much for each row of a
-    Shape shape = masked ? Shape{kExperts, most} : Shape{rows};
+  // The shape of what has so much for each of some rows.
+  const auto of_rows = [&](std::int64_t number, const Shape& rest) {
+    Shape shape = masked ? Shape{kExperts, most} : Shape{number};
     shape.insert(shape.end(), rest.begin(), rest.end());
     return shape;
   };
-  const Field &a = trial.given(given.dtype("a", Dtype::e4m3), in_front({k})),
+  const Field &a = trial.given(given.dtype("a", Dtype::e4m3), of_rows(tokens, {k})),
               &b = trial.given(given.dtype("b", Dtype::e4m3), {kExperts, n, k});
-  const Field &scale_a = trial.uniform(Dtype::f32, in_front(blocks ? Shape{across} : Shape{}), 0.5, 1.5),
+  const Field &scale_a = trial.uniform(Dtype::f32, of_rows(tokens, blocks ? Shape{across} : Shape{}), 0.5, 1.5),
               &scale_b =
                   trial.uniform(Dtype::f32, blocks ? Shape{kExperts, down, across} : Shape{kExperts, n}, 0.5, 1.5);
   const Epilogue epilogue(given, trial, rows, n);
-  Field& out = trial.result(given.dtype("out", Dtype::bf16), in_front({epilogue.columns()}), epilogue.slack(kSlack));
+  Field& out =
+      trial.result(given.dtype("out", Dtype::bf16), of_rows(rows, {epilogue.columns()}), epilogue.slack(kSlack));
   trial.later([=, &a, &b, &scale_a, &scale_b, &out, &trial] {
     const auto sum = [&](std::int64_t row, std::int64_t column) {
       const std::int64_t expert = expert_of[static_cast<std::size_t>(row)];
       if (expert < 0) return kUnknown;
+      const std::int64_t from = indices[static_cast<std::size_t>(row)];
       double of = 0;
       for (std::int64_t i = 0; i < k; ++i) {
-        const double by = blocks ? scale_a.get(row * across + i / 128) *
+        const double by = blocks ? scale_a.get(from * across + i / 128) *
                                        scale_b.get((expert * down + column / 128) * across + i / 128)
-                                 : scale_a.get(row) * scale_b.get(expert * n + column);
-        of += by * a.get(row * k + i) * b.get((expert * n + column) * k + i);
+                                 : scale_a.get(from) * scale_b.get(expert * n + column);
+        of += by * a.get(from * k + i) * b.get((expert * n + column) * k + i);
       }
       return of;
     };
@@ -69,9 +79,10 @@ void make(const Given& given, int which, Trial& trial) {
     args.counts = trial.integers({kExperts}, counts).tensor();
   else
     args.offsets = trial.integers({kExperts + 1}, offsets).tensor();
+  if (gathers) args.indices = trial.integers({rows}, indices).tensor();
   args.alignment = static_cast<std::int32_t>(given.integer("alignment", 16));
-  trial.what =
-      "5 experts, up to " + std::to_string(most) + " rows each, n " + std::to_string(n) + ", k " + std::to_string(k);
+  trial.what = "5 experts, up to " + std::to_string(most) + " rows each" + (gathers ? " by index" : "") + ", n " +
+               std::to_string(n) + ", k " + std::to_string(k);
   call_as(
       given, trial,
       [](const auto& its, const Runtime& runtime, bool may_lack_data) {

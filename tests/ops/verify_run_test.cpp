@@ -191,6 +191,11 @@ constexpr const char* kLines[] = {
     "fp8_gemm host variant=tiny scales=vectors gate=1 out=e5m2 out_scale=1 epilogue=gelu(gate)*up",
     "grouped_fp8_gemm host variant=swap_ab_16 rows=masked scales=blocks gate=1",
     "grouped_fp8_gemm host variant=swap_ab_16 rows=contiguous scales=vectors",
+    // Rows by index.
+    "grouped_fp8_gemm host variant=tiny rows=contiguous scales=blocks gate=1 epilogue=silu(gate)*up",
+    "grouped_fp8_gemm host variant=small rows=contiguous scales=vectors",
+    "grouped_fp8_gemm host variant=medium rows=contiguous scales=blocks gate=1 epilogue=silu(gate)*up",
+    "grouped_fp8_gemm host variant=large rows=contiguous scales=blocks",
     "gemm host variant=plain dtype=f32 out=f32",
     "gemm host variant=swap_ab_16 dtype=f16 order_b=kn out=f16",
     "gemm host variant=small_m_64x64 dtype=bf16 out=bf16 epilogue=silu(acc+col0)*row1 operand0=bf16 operand1=f32",
