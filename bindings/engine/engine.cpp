@@ -26,7 +26,7 @@ std::int64_t Engine::add(Request request) {
     if (token < 0 || token >= model_.config().vocabulary)
       throw std::runtime_error("the prompt's token " + std::to_string(token) + " is not of the vocabulary");
   }
-  check_sampling(request.sampling, request.most_new, model_.config().vocabulary);
+  check_sampling(request.sampling, request.most_new, model_.limits().penalised, model_.config().vocabulary);
   auto sequence = std::make_unique<Sequence>();
   sequence->number = next_number_++;
   sequence->tokens = request.prompt;
@@ -129,12 +129,8 @@ bool Engine::make_room(Sequence& sequence, std::int64_t count) {
   }
 }
 
-// Of what is drawn there are no drafts: a text that is drawn would depend on how many of them a step has room for.
 std::vector<std::int32_t> Engine::draft(const Sequence& sequence, std::int64_t most) const {
-  const Sampling& sampling = sequence.request.sampling;
-  if (sequence.waiting() != 1 || sampling.temperature > 0.0f ||
-      choice_of(sampling, !sequence.request.allow) != kChoosePlainly)
-    return {};
+  if (sequence.waiting() != 1 || !may_draft(sequence.request.sampling, !sequence.request.allow)) return {};
   // Nobody loses a page for a guess; and the last token of an answer has none behind it.
   const auto pages =
       static_cast<std::int64_t>(sequence.pages.size()) + pages_.free() - (writes_shared(sequence) ? 1 : 0);

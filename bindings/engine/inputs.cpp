@@ -20,7 +20,7 @@ Inputs::Inputs(const Limits& limits, std::int64_t columns, std::int64_t vocabula
       columns_(columns),
       vocabulary_(vocabulary),
       words_((vocabulary + 31) / 32),
-      outputs_(std::min(limits.context, kMostPenalised)),
+      outputs_(limits.penalised),
       device_(device) {
   lay_out({limits.tokens, limits.sequences, limits.tokens, limits.drafts + 1, kAllChoices - 1});
   host_data_ = stream.allocate_host(static_cast<std::size_t>(end_));

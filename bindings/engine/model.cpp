@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "bindings/engine/sampling/room.h"
+
 namespace quern::engine {
 namespace {
 
@@ -33,6 +35,10 @@ Model::Model(quern_context* context, const quern_device_info& device, const Conf
       calls_(context, flags_of(limits)) {
   table_columns_ = (limits_.context + limits_.page_size - 1) / limits_.page_size;
   if (limits_.pages == 0) limits_.pages = limits_.sequences * table_columns_;
+  // A sequence's drafts are listed with its answer.
+  const std::int64_t others = kMostBiases + kMostBanned + limits_.drafts;
+  limits_.penalised =
+      std::min({limits_.penalised, limits_.context, most_listed(context, device_, config_.vocabulary) - others});
   calls_.set_stream(stream_->handle());
   make_room();
   make_rope_table();
@@ -131,6 +137,7 @@ void Model::run_all_sizes() {
       inputs_->lay_out(size_);
       inputs_->send(calls_);
       choose();
+      if (size_.each > 1) verify();
     }
   }
   copy_pages({{0, 0}});
@@ -161,15 +168,13 @@ std::vector<Next> Model::step(const std::vector<Part>& parts) {
     size.most_new = std::max(size.most_new, tokens);
     if (part.drafts > 0) size.each = limits_.drafts + 1;
     check_numbers(part.sampling);
-    const std::int32_t choice = choice_of(part.sampling, part.allowed.empty());
-    size.choice |= choice;
+    size.choice |= choice_of(part.sampling, part.allowed.empty());
     if (part.drafts > limits_.drafts || part.drafts >= tokens ||
-        (part.drafts > 0 && (part.sampling.temperature > 0.0f || choice != kChoosePlainly)))
+        (part.drafts > 0 && !may_draft(part.sampling, part.allowed.empty())))
       throw std::runtime_error("a step has drafts that the model was not made ready for");
     const auto answer = static_cast<std::int64_t>(part.text.size() - part.prompt);
-    if ((has_penalties(part.sampling) && answer > std::min(limits_.context, kMostPenalised)) ||
-        part.sampling.bias.size() > kMostBiases || part.sampling.banned.size() > kMostBanned ||
-        part.sampling.top_logprobs > kMostTop ||
+    if ((has_penalties(part.sampling) && answer > limits_.penalised) || part.sampling.bias.size() > kMostBiases ||
+        part.sampling.banned.size() > kMostBanned || part.sampling.top_logprobs > kMostTop ||
         (!part.allowed.empty() && part.allowed.size() != static_cast<std::size_t>((config_.vocabulary + 31) / 32)))
       throw std::runtime_error("a step's part has more to choose by than a model takes");
   }

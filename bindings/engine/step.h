@@ -19,7 +19,9 @@ struct Limits {
   std::int64_t context = 1024;  // of a sequence
   std::int64_t pages = 0;       // of the cache; 0: as many as all sequences can fill
   std::int64_t page_size = 16;
-  std::int64_t drafts = 0;       // of a sequence in a step
+  std::int64_t drafts = 0;  // of a sequence in a step
+  // Tokens of an answer that penalties count. A model makes them fewer where its device has no room for such a list.
+  std::int64_t penalised = 4096;
   bool fp8_cache = false;        // e4m3 instead of bf16
   bool fp8_weights = false;      // of the layers' products, with what they multiply; e4m3, quantised when loaded
   bool graph = false;            // on a GPU: a step of single tokens is captured once and then replayed
@@ -34,7 +36,7 @@ struct Part {
   std::int64_t position = 0;               // of the first of them
   const std::vector<std::int32_t>* pages;  // of the whole sequence, for these tokens too
   Sampling sampling;
-  // How many of the tokens are; at most limits.drafts, and none but where the temperature is 0 and nothing is edited.
+  // How many of the tokens are; at most limits.drafts, and none but where may_draft() says so.
   std::int64_t drafts = 0;
   // For penalties: the text so far, and where in it the answer begins.
   std::span<const std::int32_t> text = {};

@@ -134,15 +134,20 @@ class Warmed : public testing::TestWithParam<std::tuple<const char*, Mode>> {
     return std::make_unique<Blank>(engine::part_of(config, mode().ranks));
   }
 
-  // The lines that the command says it has made. Nothing else writes to this cache.
+  // The lines that the command says it has made, of a model that drafts. Nothing else writes to this cache.
   std::set<std::string> warm(const std::string& target) const {
-    std::vector<std::string> arguments = {
-        QUERN_CLI_BINARY, "warm",
-        "--config",       family_ == "small" ? kModel + "/config.json" : file().string(),
-        "--target",       target,
-        "--page-size",    "16",
-        "--cache",        folder().string(),
-        "--json"};
+    std::vector<std::string> arguments = {QUERN_CLI_BINARY,
+                                          "warm",
+                                          QUERN_ENGINE_DRAFTS,
+                                          "--config",
+                                          family_ == "small" ? kModel + "/config.json" : file().string(),
+                                          "--target",
+                                          target,
+                                          "--page-size",
+                                          "16",
+                                          "--cache",
+                                          folder().string(),
+                                          "--json"};
     arguments.insert(arguments.end(), mode().options.begin(), mode().options.end());
     const cli_tests::Finished finished = cli_tests::run({arguments, "", {}, ""});
     if (finished.code != 0) throw std::runtime_error(finished.out + finished.err);
@@ -191,6 +196,10 @@ TEST_P(Warmed, AModelThatMayCompileNothingComputes) {
   model.step({{{3, 4, 5, 6, 7}, 0, &pages, {}}});
   model.step({{{8}, 5, &pages, {}}});
   EXPECT_EQ(model.step({{{9, 10, 11}, 6, &pages, {}, 2}}).size(), 1u);
+  engine::Sampling edited;
+  edited.presence = 0.5f, edited.bias = {{3, 1.0f}}, edited.banned = {4};
+  const std::vector<std::int32_t> text = {3, 4, 5, 6, 7, 8, 9};
+  EXPECT_EQ(model.step({{{9, 10, 11}, 6, &pages, edited, 2, text, 5}}).size(), 1u);
   EXPECT_EQ(demo::stats_of(context.get()).compiled, 0u);
   // The cache may have more, from a list that was longer once.
   const std::vector<std::string> made = lines_of(context.get());

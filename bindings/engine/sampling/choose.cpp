@@ -18,9 +18,19 @@ void Model::verify() {
       draft_ids = inputs_->drafts(), lengths = inputs_->draft_counts(), accepted = inputs_->accepted(),
       ids = inputs_->verified();
   quern_verify_draft_args args{};
-  args.flags = QUERN_VERIFY_GREEDY;
+  args.flags = std::uint32_t{QUERN_VERIFY_GREEDY} | std::uint32_t{QUERN_VERIFY_LOGITS};
   args.target = target, args.draft_ids = draft_ids, args.lengths = lengths;
   args.accepted = accepted, args.ids = ids;
+  // Of these the op edits each draft's row as if those before it were output. Masks are not among them: a sequence with
+  // one has no drafts, and its token is what choose() wrote.
+  Inputs::Chooser chooser;
+  inputs_->describe(&chooser);
+  const quern_sample_args& edits = chooser.args;
+  args.repetitions = edits.repetitions, args.presences = edits.presences, args.frequencies = edits.frequencies;
+  args.prompt_mask = edits.prompt_mask;
+  args.output_tokens = edits.output_tokens, args.output_lengths = edits.output_lengths;
+  args.bias_offsets = edits.bias_offsets, args.bias_ids = edits.bias_ids, args.bias_values = edits.bias_values;
+  args.max_bias = edits.max_bias, args.banned = edits.banned;
   QUERN_MAKE(calls_, verify_draft, args);
 }
 

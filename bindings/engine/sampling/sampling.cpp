@@ -54,6 +54,10 @@ void check_numbers(const Sampling& s) {
 
 bool has_penalties(const Sampling& s) { return s.repetition != 1.0f || s.presence != 0.0f || s.frequency != 0.0f; }
 
+bool may_draft(const Sampling& s, bool all_allowed) {
+  return s.temperature == 0.0f && s.top_logprobs < 0 && all_allowed;
+}
+
 std::int32_t choice_of(const Sampling& s, bool all_allowed) {
   std::int32_t choice = s.top_logprobs >= 0 ? kLogprobs : kChoosePlainly;
   if (s.temperature > 0.0f) {
@@ -64,7 +68,7 @@ std::int32_t choice_of(const Sampling& s, bool all_allowed) {
   return choice;
 }
 
-void check_sampling(const Sampling& s, std::int64_t most_new, std::int64_t vocabulary) {
+void check_sampling(const Sampling& s, std::int64_t most_new, std::int64_t most_penalised, std::int64_t vocabulary) {
   check_numbers(s);
   const auto most = [](const char* what, std::size_t given, std::int64_t allowed) {
     if (given > static_cast<std::size_t>(allowed))
@@ -76,7 +80,7 @@ void check_sampling(const Sampling& s, std::int64_t most_new, std::int64_t vocab
   most("log-probabilities", static_cast<std::size_t>(std::max(s.top_logprobs, 0)), std::min(kMostTop, vocabulary));
   if (has_penalties(s))
     most("the tokens of an answer with penalties", static_cast<std::size_t>(std::max<std::int64_t>(most_new, 0)),
-         kMostPenalised);
+         most_penalised);
   std::set<std::int32_t> biased;
   for (const auto& [token, value] : s.bias) {
     if (token < 0 || token >= vocabulary)

@@ -25,9 +25,6 @@ struct Sampling {
   std::int32_t top_logprobs = -1;  // of so many of the most probable tokens, to kMostTop; -1: none
 };
 inline constexpr std::int64_t kMostBiases = 256, kMostBanned = 256, kMostTop = 20;
-// Tokens of an answer that presence, frequency and repetition can count: with biases and banned ones they are a list
-// that the smallest of devices have room for.
-inline constexpr std::int64_t kMostPenalised = 4096 - kMostBiases - kMostBanned;
 
 // What of sample's arrays a step has, or-ed: kernels that do less are faster ones.
 enum Choice : std::int32_t {
@@ -49,12 +46,17 @@ struct SamplingRange {
 extern const std::array<SamplingRange, 12> kSamplingRanges;
 
 bool has_penalties(const Sampling& sampling);
+// Whether drafts may stand behind it. Of what is drawn there are none: its text would depend on how many of them a step
+// has room for, and so on the others. Nor are there where a mask is made anew for each token, or all that is told of
+// one is wanted.
+bool may_draft(const Sampling& sampling, bool all_allowed);
 // Of enum Choice, what a part needs.
 std::int32_t choice_of(const Sampling& sampling, bool all_allowed);
 // Throws std::runtime_error naming a number that is out of its range.
 void check_numbers(const Sampling& sampling);
 // That, and: what a step would have no room for is refused when it is asked for: throws std::runtime_error. `most_new`:
-// tokens of the answer.
-void check_sampling(const Sampling& sampling, std::int64_t most_new, std::int64_t vocabulary);
+// tokens of the answer; `most_penalised`: those of one with penalties.
+void check_sampling(const Sampling& sampling, std::int64_t most_new, std::int64_t most_penalised,
+                    std::int64_t vocabulary);
 
 }  // namespace quern::engine
