@@ -168,4 +168,7 @@ void SqliteSection::let_fork_pass() noexcept {
 
 SqliteSection::~SqliteSection() { --guard.in_sqlite; }
 
+NoFork::NoFork() noexcept { guard.mutex.lock(); }
+NoFork::~NoFork() { guard.mutex.unlock(); }
+
 }  // namespace quern::cache

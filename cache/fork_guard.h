@@ -45,4 +45,14 @@ class SqliteSection {
   static void let_fork_pass() noexcept;
 };
 
+// While one lives no fork() begins: for what a library of others makes at its first use behind a mutex of its own.
+// Short, and nothing of quern's within it.
+class NoFork {
+ public:
+  NoFork() noexcept;
+  ~NoFork();
+  NoFork(const NoFork&) = delete;
+  NoFork& operator=(const NoFork&) = delete;
+};
+
 }  // namespace quern::cache

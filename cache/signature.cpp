@@ -7,20 +7,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
 
 #include "cache/bundle.h"
+#include "cache/fork_guard.h"
 
 namespace quern::cache {
 namespace {
 
 using namespace bundle_format;  // NOLINT(google-build-using-namespace): what reader and writer share
 
-// Also chooses the fastest code for this machine. Safe from any thread, and costs nothing but the first time.
+// Also chooses the fastest code for this machine. Safe from any thread. libsodium locks a mutex each time, which a
+// child of fork() would find locked: so it is asked once, and forks wait for that.
+constinit std::atomic<bool> sodium_is_ready{false};
 void need_sodium() {
+  if (sodium_is_ready.load(std::memory_order_acquire)) return;
+  const NoFork until_ready;
   if (sodium_init() < 0) throw std::runtime_error("libsodium cannot be used: the system gives no random bytes");
+  sodium_is_ready.store(true, std::memory_order_release);
 }
 
 struct Expanded {

@@ -1,9 +1,12 @@
 // fork(): a child neither uses nor harms what its parent has open, and can open its own.
 // SPDX-License-Identifier: Apache-2.0
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <thread>
 
+#include "cache/signature.h"
 #include "tests/cache/fixture.h"
 #include "tests/cache/sql.h"
 
@@ -78,6 +81,30 @@ TEST_F(ForkTest, ForkingInTheMiddleOfEverything) {
   AdminError error;
   store.verify(&error);
   EXPECT_EQ(error.what, AdminError::What::none) << error.text;
+}
+
+// In a process that has checked none before: libsodium gets itself ready behind a mutex of its own.
+TEST_F(ForkTest, WhileASignatureIsCheckedForTheFirstTime) {
+  for (int round = 0; round < 60; ++round) {
+    EXPECT_EQ(in_child([&] {
+                std::atomic<bool> begun{false};
+                std::thread first([&] {
+                  begun = true;
+                  is_signed({}, {}, "");
+                });
+                while (!begun) continue;
+                for (std::atomic<int> pause = 0; pause < 40 * round;) ++pause;
+                const int status = in_child([] {
+                  alarm(5);
+                  is_signed({}, {}, "");
+                  return 0;
+                });
+                first.join();
+                return status;
+              }),
+              0)
+        << round;
+  }
 }
 
 }  // namespace
