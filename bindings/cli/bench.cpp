@@ -150,6 +150,8 @@ class Bench : public Command {
     }
     if (const std::optional<ModelConfig> config = model_.read(session)) {
       std::vector<std::string> left_out = config->unserved;
+      if (!config->manifest.empty())
+        left_out.emplace_back("quantized_gemm: layers are counted with weights of 16 bits");
       for (const ModelStep& step : model_steps(config->model, shape_, left_out)) {
         for (Problem& problem : read_problems(step.line, model_.path())) {
           rows.emplace_back(step.what, step.count, std::move(problem));

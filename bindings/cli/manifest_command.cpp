@@ -62,7 +62,7 @@ class ManifestCommand : public Command {
     if (!file_.empty()) written = read_file_lines(session, bad);
     std::vector<std::string> unserved;
     if (config) {
-      for (Line& line : ask(session, nullptr, &config->model)) {
+      for (Line& line : ask(session, &config->manifest, &config->model)) {
         if (line.outcome == QUERN_WARM_UNSERVED) {
           unserved.push_back(line.op + ": " + line.why);
         } else {

@@ -153,7 +153,7 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
   const ConfigReader reader(text, path);
   std::vector<std::string> notes;
   const Family& family = family_of(reader, options.model_type, notes);
-  ModelConfig config{sized<quern_model>(), family.model_type, std::move(notes), {}};
+  ModelConfig config{sized<quern_model>(), family.model_type, std::move(notes), {}, ""};
   if (const std::string own = reader.string("model_type"); !options.model_type.empty() && own != options.model_type) {
     config.notes.push_back("read as " + options.model_type +
                            (own.empty() ? "" : ", model_type is " + shorten(own, 40)));

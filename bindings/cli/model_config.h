@@ -38,6 +38,7 @@ struct ModelConfig {
   std::string model_type;             // "llama"
   std::vector<std::string> notes;     // how the file was read, where that is not plain
   std::vector<std::string> unserved;  // what the file says and no kernel is made for
+  std::string manifest;               // lines of kernels that it needs beside the library's list of the model
 };
 
 // Reads `text`, the contents of the file `path`. Throws BadInput naming the file, the field, what was given and what is

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "bindings/cli/format.h"
+#include "bindings/cli/quantised_weights.h"
 
 namespace quern::cli {
 namespace {
@@ -87,23 +88,24 @@ void read_activation(const ConfigReader& reader, const char* missing, ModelConfi
 }
 
 void read_weights(const ConfigReader& reader, std::optional<Weights> forced, ModelConfig& config) {
+  if (reader.truth("attention_bias") || reader.truth("mlp_bias")) config.model.flags |= QUERN_MODEL_BIAS;
   std::optional<Weights> weights = Weights::dense;
   if (const Json* quantisation = reader.find("quantization_config")) {
     if (!quantisation->is_object()) reader.fail("quantization_config", *quantisation, "an object or null");
     weights = stored(*quantisation);
-    if (!weights && !forced) {
+    if (!weights && !forced && !read_quantised(*quantisation, config)) {
       config.unserved.push_back("quantization_config: quant_method " +
                                 shorten(member(*quantisation, "quant_method").dump(), 40) + ", weight_block_size " +
                                 shorten(member(*quantisation, "weight_block_size").dump(), 40) +
                                 ": no kernels are made for these weights, those of 16 bits are listed instead (known: "
-                                "fp8 with a scale per tensor, channel or "
-                                "[128,128]; --weights says otherwise)");
+                                "fp8 with a scale per tensor, channel or [128,128]; awq and gptq of 4 bits; "
+                                "compressed-tensors of int4 or of int8 with activations of int8; NVFP4; mxfp4 of "
+                                "experts; --weights says otherwise)");
     }
   }
   if (forced) weights = forced;
   if (weights == Weights::fp8) config.model.flags |= QUERN_MODEL_FP8;
   if (weights == Weights::fp8_block) config.model.flags |= QUERN_MODEL_BLOCK_FP8;
-  if (reader.truth("attention_bias") || reader.truth("mlp_bias")) config.model.flags |= QUERN_MODEL_BIAS;
 }
 
 std::string activation_name(std::int32_t activation) {

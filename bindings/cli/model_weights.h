@@ -15,7 +15,8 @@ namespace quern::cli {
 void read_activation(const ConfigReader& reader, const char* missing, ModelConfig& config);
 
 // Sets QUERN_MODEL_FP8, QUERN_MODEL_BLOCK_FP8 and QUERN_MODEL_BIAS. `forced` is what the command line says against the
-// file. Weights that no kernel reads are unserved.
+// file. Weights that quantized_gemm reads add lines to its manifest; those that no kernel reads are unserved. What else
+// the model is has been read.
 void read_weights(const ConfigReader& reader, std::optional<Weights> forced, ModelConfig& config);
 
 // "silu" of an enum quern_activation.

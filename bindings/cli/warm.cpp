@@ -136,7 +136,7 @@ class Warm : public Command {
     WarmReport report;
     report.manifest = manifest_;
     report.list_only = list_only_;
-    warm(session, manifest ? &manifest->text : nullptr, config ? &config->model : nullptr, report);
+    warm(session, manifest ? manifest->text : "", config ? &*config : nullptr, report);
     if (manifest) {
       for (const BadLine& bad : manifest->bad) {
         report.rows.push_back({QUERN_WARM_FAILED, QUERN_INVALID, bad.line, "kernel", bad.target, "", "", bad.text, 0});
@@ -167,7 +167,7 @@ class Warm : public Command {
 
  private:
   // Adds the library's rows and the time to the report.
-  void warm(const Session& session, const std::string* manifest, const quern_model* model, WarmReport& report) const {
+  void warm(const Session& session, const std::string& written, const ModelConfig* config, WarmReport& report) const {
     ContextOptions context_options = session.global.context;
     context_options.compile_threads = static_cast<std::int32_t>(jobs_);
     const Context context =
@@ -181,11 +181,12 @@ class Warm : public Command {
     if (list_only_) options.flags |= QUERN_WARM_LIST_ONLY;
     options.targets = targets.data();
     options.target_count = targets.size();
-    if (manifest != nullptr) {
-      options.manifest = manifest->c_str();
-      options.manifest_length = manifest->size();
-    }
-    options.model = model;
+    // What the file of the model adds stands behind what was given, on lines that are nobody's.
+    const std::string manifest = config == nullptr ? written : written + '\n' + config->manifest;
+    const auto lines = static_cast<std::uint32_t>(std::count(written.begin(), written.end(), '\n') + 1);
+    options.manifest = manifest.c_str();
+    options.manifest_length = manifest.size();
+    options.model = config == nullptr ? nullptr : &config->model;
     options.progress = warm_progress;
     options.progress_user = &progress;
     List list;
@@ -198,8 +199,8 @@ class Warm : public Command {
     report.milliseconds = progress.milliseconds();
     for (const quern_warm_result& result : list.items(quern_list_warm_result)) {
       std::vector<WarmRow>& rows = result.outcome == QUERN_WARM_UNSERVED ? report.unserved : report.rows;
-      rows.push_back({result.outcome, result.status, result.line, result.op, result.target, result.key, result.spec,
-                      without_line(result.text, result.line), result.milliseconds});
+      rows.push_back({result.outcome, result.status, result.line > lines ? 0 : result.line, result.op, result.target,
+                      result.key, result.spec, without_line(result.text, result.line), result.milliseconds});
     }
   }
 

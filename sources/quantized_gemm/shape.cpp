@@ -183,13 +183,15 @@ Shape to_shape(const jit::Spec& spec) { return kConstants.to_shape(spec); }
 namespace {
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
-  const Shape shape = kConstants.read(given);
+  Shape shape = kConstants.read(given);
   const auto refuse = [](const std::string& text) { throw Error(QUERN_INVALID, "quantized_gemm: " + text); };
   if (shape.groups_a && shape.scale_a == Scale::none) refuse("groups_a is 1; allowed with scale_a");
   if (shape.groups_b && shape.scale_b == Scale::none) refuse("groups_b is 1; allowed with scale_b");
   if (shape.group != 0 && !shape.groups_a && !shape.groups_b)
     refuse("group is " + std::to_string(shape.group) + "; allowed with groups_a or groups_b");
   gemm::check_epilogue(shape, "quantized_gemm");
+  // So that one line is for every target: what a call of so many rows takes there.
+  shape.rows = choose(shape, std::int64_t{16} << static_cast<int>(shape.rows), target);
   return to_spec(shape, target.target);
 }
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(to_shape(spec)); }
@@ -239,7 +241,7 @@ jit::Unit unit(const jit::Spec& spec) {
   return unit;
 }
 
-// What quern knows of models has no weights of 8 or 4 bits but those of fp8_gemm.
+// A quern_model has no weights of 8 or 4 bits but those of fp8_gemm: who knows of others names lines.
 void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {}
 
 }  // namespace
