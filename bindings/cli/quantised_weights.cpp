@@ -120,16 +120,19 @@ void add_products(const Form& form, const quern_model& model, std::string& manif
   }
 }
 
-// Rows whose K no kernel of the list takes: of whole groups, and copied 16 bytes at a time.
+// Rows are copied 16 bytes at a time and have whole groups.
+std::int64_t whole_of(const Form& form) { return std::max<std::int64_t>(form.group, form.b == "int8" ? 16 : 32); }
+
+// Rows whose K no kernel of the list takes. One group that is all of K counts as a scale a row, which is another
+// kernel.
 std::set<std::int64_t> odd_rows(const Form& form, const quern_model& model) {
   const std::int64_t ranks = std::max<std::int64_t>(model.tensor_parallel, 1), hidden = model.hidden_size;
   const std::int64_t head = model.v_head_dim != 0 ? model.v_head_dim : model.head_dim;
   std::array<std::int64_t, 3> lengths = {hidden, model.heads / ranks * head, 0};
   if (model.experts == 0 || model.shared_experts != 0) lengths[2] = model.intermediate_size / ranks;
-  const std::int64_t whole = std::max<std::int64_t>(form.group, form.b == "int8" ? 16 : 32);
   std::set<std::int64_t> odd;
   for (const std::int64_t k : lengths) {
-    if (k % whole != 0) odd.insert(k);
+    if (k % whole_of(form) != 0 || (k != 0 && k == form.group)) odd.insert(k);
   }
   return odd;
 }
@@ -162,9 +165,9 @@ bool read_quantised(const Json& quantisation, ModelConfig& config) {
         "manifest, out=int8 scale=token");
   }
   for (const std::int64_t k : odd_rows(*form, model)) {
-    config.unserved.push_back("a product with K = " + std::to_string(k) + ": kernels are listed for rows of whole " +
-                              "groups that are aligned to 16 bytes; allowed: multiples of " +
-                              std::to_string(std::max<std::int64_t>(form->group, form->b == "int8" ? 16 : 32)));
+    config.unserved.push_back("a product with K = " + std::to_string(k) + ": kernels are listed for rows " +
+                              (form->group != 0 ? "of two and more whole groups " : "") +
+                              "that are aligned to 16 bytes; allowed: multiples of " + std::to_string(whole_of(*form)));
   }
   return true;
 }
