@@ -13,9 +13,16 @@ from quern import packing
 BUILD = Path(quern.library.library()._name).resolve().parents[1]
 HIDDEN = 256
 CONFIG = {
-    "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": 256, "num_hidden_layers": 1,
-    "num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": 256, "max_position_embeddings": 64, "torch_dtype": "bfloat16",
-}  # fmt: skip
+    "model_type": "llama",
+    "hidden_size": HIDDEN,
+    "intermediate_size": 256,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
+    "vocab_size": 256,
+    "max_position_embeddings": 64,
+    "torch_dtype": "bfloat16",
+}
 BF16 = ml_dtypes.bfloat16
 
 
