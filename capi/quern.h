@@ -2106,6 +2106,64 @@ typedef struct quern_conv2d_args {
   int32_t activation;     /* enum quern_activation */
 } quern_conv2d_args;
 
+/* ---- Fourier transforms -------------------------------------------------------------------------------------- */
+enum quern_fft_kind {
+  QUERN_FFT_FORWARD = 0, /* complex to complex */
+  QUERN_FFT_INVERSE = 1,
+  QUERN_FFT_REAL = 2,   /* real to the n / 2 + 1 complex numbers that say it all */
+  QUERN_FFT_TO_REAL = 3 /* its inverse: the imaginary parts of X[0] and, of even n, X[n / 2] are taken as 0 */
+};
+enum quern_fft_result {
+  QUERN_FFT_COMPLEX = 0,
+  QUERN_FFT_POWER = 1,    /* re^2 + im^2 of each number, scaled before */
+  QUERN_FFT_MAGNITUDE = 2 /* its root */
+};
+enum quern_fft_scaling {
+  QUERN_FFT_UNSCALED = 0,
+  QUERN_FFT_BY_N = 1,   /* 1 / n */
+  QUERN_FFT_BY_ROOT = 2 /* 1 / sqrt(n) */
+};
+enum quern_fft_padding {
+  QUERN_FFT_ZEROS = 0,
+  QUERN_FFT_REFLECT = 1 /* the signal's mirror image at its first and last sample, neither of which comes twice */
+};
+
+/* Discrete Fourier transforms of rows:
+ *
+ *   X[k] = scale * sum over j < n of window[j] x[j] exp(-2 pi i j k / n)      with exp(+...) of the inverse kinds
+ *
+ * in f32, rounded once to out's dtype. A row with fewer than n numbers is one with zeros behind them. Complex numbers
+ * are pairs of real elements, re before im: a last dimension of 2, or DLPack's complex of 64 bits. Of frames
+ * (`hop` > 0), each signal of x is cut into frames of as many samples as window has, else n, frame f from sample
+ * f hop - pad_begin on: a short-time transform. Each row's results depend on that row alone. out may be x of the
+ * complex kinds, where both lie alike. */
+typedef struct quern_fft_args {
+  uint32_t size;
+  uint32_t flags; /* enum quern_call_flags */
+  void *stream;
+  void *workspace; /* none is needed */
+  uint64_t workspace_size;
+  int32_t alignment; /* of x's and out's data; rows may lie at any distance */
+  int32_t max_sms;
+  const DLTensor *x;      /* f32, f16 or bf16, any strides but that of the last dimension of 2, 1: [rows, m], m <= n, or
+                             of complex numbers [rows, m, 2]; TO_REAL m <= n / 2 + 1; with `hop` [signals, samples].
+                             Each may have a further dimension before it: [outer, rows, m], but not with `hop` */
+  const DLTensor *window; /* optional [m] f32, last stride 1, any alignment; not of TO_REAL */
+  const DLTensor *out;    /* f32, f16 or bf16, strides likewise: [rows, n, 2], REAL [rows, n / 2 + 1, 2], TO_REAL
+                             [rows, n]; of POWER and MAGNITUDE without the last dimension; with `hop` [signals, frames,
+                             n / 2 + 1, 2], any number of frames to (samples + pad_begin + pad_end - m) / hop + 1; with
+                             x's further dimension where it has one */
+  int32_t n;              /* 1 to 16384, of REAL and TO_REAL even numbers to 32768; 0: out's extent of TO_REAL, window's
+                             with `hop`, else x's */
+  int32_t kind;           /* enum quern_fft_kind */
+  int32_t result;         /* enum quern_fft_result; not of TO_REAL */
+  int32_t scaling;        /* enum quern_fft_scaling */
+  int32_t hop;            /* samples from frame to frame, REAL alone; 0: rows as they are */
+  int32_t pad_begin;      /* with `hop`: samples before the signal's first; QUERN_FFT_REFLECT fewer than it has */
+  int32_t pad_end;        /* behind its last */
+  int32_t padding;        /* enum quern_fft_padding */
+} quern_fft_args;
+
 /* ---- Boxes --------------------------------------------------------------------------------------------------- */
 enum quern_nms_flags {
   QUERN_NMS_SCORE_THRESHOLD = 1u << 16 /* `score_threshold` is set: boxes whose score is not above it are out */
@@ -2349,6 +2407,12 @@ int32_t quern_quantized_gemm_workspace(quern_context *context, const quern_quant
 int32_t quern_quantized_gemm_prepare(quern_context *context, const quern_quantized_gemm_args *args,
     quern_error *error);
 int32_t quern_quantized_gemm(quern_context *context, const quern_quantized_gemm_args *args, quern_error *error);
+
+int32_t quern_fft_workspace(quern_context *context, const quern_fft_args *args,
+    uint64_t *bytes, quern_error *error);
+int32_t quern_fft_prepare(quern_context *context, const quern_fft_args *args,
+    quern_error *error);
+int32_t quern_fft(quern_context *context, const quern_fft_args *args, quern_error *error);
 /* ---- end of the ops' calls */
 
 /* ---- A host's own kernels ----------------------------------------------------------------------------------------

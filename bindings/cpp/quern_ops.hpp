@@ -863,6 +863,28 @@ struct QuantizedGemm {
   QUERN_CALLS(quantized_gemm);
 };
 
+struct Fft {
+  std::uint32_t size = sizeof(quern_fft_args);
+  std::uint32_t flags = 0;
+  void* stream = nullptr;
+  void* workspace = nullptr;
+  std::uint64_t workspace_size = 0;
+  std::int32_t alignment = 0;
+  std::int32_t max_sms = 0;
+  const DLTensor* x = nullptr;
+  const DLTensor* window = nullptr;
+  const DLTensor* out = nullptr;
+  std::int32_t n = 0;
+  std::int32_t kind = 0;
+  std::int32_t result = 0;
+  std::int32_t scaling = 0;
+  std::int32_t hop = 0;
+  std::int32_t pad_begin = 0;
+  std::int32_t pad_end = 0;
+  std::int32_t padding = 0;
+  QUERN_CALLS(fft);
+};
+
 #undef QUERN_CALLS
 
 }  // namespace quern

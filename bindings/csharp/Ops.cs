@@ -924,6 +924,29 @@ namespace Quern {
     public int ScaleBType;
   }
 
+  /// <summary>quern_fft_args.</summary>
+  [StructLayout(LayoutKind.Sequential)]
+  public struct FftArgs {
+    public uint Size;
+    public uint Flags;
+    public IntPtr Stream;
+    public IntPtr Workspace;
+    public ulong WorkspaceSize;
+    public int Alignment;
+    public int MaxSms;
+    public IntPtr X;
+    public IntPtr Window;
+    public IntPtr Out;
+    public int N;
+    public int Kind;
+    public int Result;
+    public int Scaling;
+    public int Hop;
+    public int PadBegin;
+    public int PadEnd;
+    public int Padding;
+  }
+
   internal static partial class Native {
     [DllImport(Library)]
     internal static extern int quern_attention(IntPtr context, ref AttentionArgs args, ref Error error);
@@ -1213,6 +1236,14 @@ namespace Quern {
     [DllImport(Library)]
     internal static extern int quern_quantized_gemm_workspace(
         IntPtr context, ref QuantizedGemmArgs args, out ulong bytes, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_fft(IntPtr context, ref FftArgs args, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_fft_prepare(
+        IntPtr context, ref FftArgs args, ref Error error);
+    [DllImport(Library)]
+    internal static extern int quern_fft_workspace(
+        IntPtr context, ref FftArgs args, out ulong bytes, ref Error error);
   }
 
   public sealed partial class Context {
@@ -2008,6 +2039,28 @@ namespace Quern {
       return bytes;
     }
 
+    public void Fft(FftArgs args) {
+      args.Size = 96;
+      var error = Error.Blank();
+      if (args.Workspace == IntPtr.Zero) {
+        Check(Native.quern_fft_workspace(Handle, ref args, out var bytes, ref error), error);
+        args.Workspace = WorkspaceOf(bytes);
+        args.WorkspaceSize = bytes;
+      }
+      CheckRun(Native.quern_fft(Handle, ref args, ref error), error);
+    }
+    public void FftPrepare(FftArgs args) {
+      args.Size = 96;
+      var error = Error.Blank();
+      Check(Native.quern_fft_prepare(Handle, ref args, ref error), error);
+    }
+    public ulong FftWorkspace(FftArgs args) {
+      args.Size = 96;
+      var error = Error.Blank();
+      Check(Native.quern_fft_workspace(Handle, ref args, out var bytes, ref error), error);
+      return bytes;
+    }
+
   }
 
   /// <summary>The numbers of quern.h.</summary>
@@ -2215,6 +2268,18 @@ namespace Quern {
     public const int HistogramClamp = 131072;
     public const int SortDescending = 65536;
     public const int Conv1dSilu = 65536;
+    public const int FftForward = 0;
+    public const int FftInverse = 1;
+    public const int FftReal = 2;
+    public const int FftToReal = 3;
+    public const int FftComplex = 0;
+    public const int FftPower = 1;
+    public const int FftMagnitude = 2;
+    public const int FftUnscaled = 0;
+    public const int FftByN = 1;
+    public const int FftByRoot = 2;
+    public const int FftZeros = 0;
+    public const int FftReflect = 1;
     public const int NmsScoreThreshold = 65536;
   }
 }

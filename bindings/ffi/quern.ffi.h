@@ -1446,6 +1446,46 @@ typedef struct quern_conv2d_args {
   int32_t pad_right;
   int32_t activation;
 } quern_conv2d_args;
+enum quern_fft_kind {
+  QUERN_FFT_FORWARD = 0,
+  QUERN_FFT_INVERSE = 1,
+  QUERN_FFT_REAL = 2,
+  QUERN_FFT_TO_REAL = 3
+};
+enum quern_fft_result {
+  QUERN_FFT_COMPLEX = 0,
+  QUERN_FFT_POWER = 1,
+  QUERN_FFT_MAGNITUDE = 2
+};
+enum quern_fft_scaling {
+  QUERN_FFT_UNSCALED = 0,
+  QUERN_FFT_BY_N = 1,
+  QUERN_FFT_BY_ROOT = 2
+};
+enum quern_fft_padding {
+  QUERN_FFT_ZEROS = 0,
+  QUERN_FFT_REFLECT = 1
+};
+typedef struct quern_fft_args {
+  uint32_t size;
+  uint32_t flags;
+  void *stream;
+  void *workspace;
+  uint64_t workspace_size;
+  int32_t alignment;
+  int32_t max_sms;
+  const DLTensor *x;
+  const DLTensor *window;
+  const DLTensor *out;
+  int32_t n;
+  int32_t kind;
+  int32_t result;
+  int32_t scaling;
+  int32_t hop;
+  int32_t pad_begin;
+  int32_t pad_end;
+  int32_t padding;
+} quern_fft_args;
 enum quern_nms_flags {
   QUERN_NMS_SCORE_THRESHOLD = 65536
 };
@@ -1625,6 +1665,10 @@ int32_t quern_quantized_gemm_prepare(quern_context *context, const quern_quantiz
     quern_error *error);
 int32_t quern_quantized_gemm(quern_context *context, const quern_quantized_gemm_args *args, quern_error
     *error);
+int32_t quern_fft_workspace(quern_context *context, const quern_fft_args *args, uint64_t *bytes, quern_error
+    *error);
+int32_t quern_fft_prepare(quern_context *context, const quern_fft_args *args, quern_error *error);
+int32_t quern_fft(quern_context *context, const quern_fft_args *args, quern_error *error);
 typedef struct quern_source {
   uint32_t size;
   uint32_t reserved;

@@ -229,6 +229,18 @@ pub const QUERN_HISTOGRAM_ACCUMULATE = 65536;
 pub const QUERN_HISTOGRAM_CLAMP = 131072;
 pub const QUERN_SORT_DESCENDING = 65536;
 pub const QUERN_CONV1D_SILU = 65536;
+pub const QUERN_FFT_FORWARD = 0;
+pub const QUERN_FFT_INVERSE = 1;
+pub const QUERN_FFT_REAL = 2;
+pub const QUERN_FFT_TO_REAL = 3;
+pub const QUERN_FFT_COMPLEX = 0;
+pub const QUERN_FFT_POWER = 1;
+pub const QUERN_FFT_MAGNITUDE = 2;
+pub const QUERN_FFT_UNSCALED = 0;
+pub const QUERN_FFT_BY_N = 1;
+pub const QUERN_FFT_BY_ROOT = 2;
+pub const QUERN_FFT_ZEROS = 0;
+pub const QUERN_FFT_REFLECT = 1;
 pub const QUERN_NMS_SCORE_THRESHOLD = 65536;
 
 pub const DLDevice = extern struct {
@@ -1359,6 +1371,27 @@ pub const quern_conv2d_args = extern struct {
     activation: i32 = 0,
 };
 
+pub const quern_fft_args = extern struct {
+    size: u32 = @sizeOf(quern_fft_args),
+    flags: u32 = 0,
+    stream: ?*anyopaque = null,
+    workspace: ?*anyopaque = null,
+    workspace_size: u64 = 0,
+    alignment: i32 = 0,
+    max_sms: i32 = 0,
+    x: [*c]const DLTensor = null,
+    window: [*c]const DLTensor = null,
+    out: [*c]const DLTensor = null,
+    n: i32 = 0,
+    kind: i32 = 0,
+    result: i32 = 0,
+    scaling: i32 = 0,
+    hop: i32 = 0,
+    pad_begin: i32 = 0,
+    pad_end: i32 = 0,
+    padding: i32 = 0,
+};
+
 pub const quern_nms_args = extern struct {
     size: u32 = @sizeOf(quern_nms_args),
     flags: u32 = 0,
@@ -1583,6 +1616,9 @@ pub extern fn quern_conv2d(?*quern_context, [*c]const quern_conv2d_args, [*c]que
 pub extern fn quern_quantized_gemm_workspace(?*quern_context, [*c]const quern_quantized_gemm_args, [*c]u64, [*c]quern_error) i32;
 pub extern fn quern_quantized_gemm_prepare(?*quern_context, [*c]const quern_quantized_gemm_args, [*c]quern_error) i32;
 pub extern fn quern_quantized_gemm(?*quern_context, [*c]const quern_quantized_gemm_args, [*c]quern_error) i32;
+pub extern fn quern_fft_workspace(?*quern_context, [*c]const quern_fft_args, [*c]u64, [*c]quern_error) i32;
+pub extern fn quern_fft_prepare(?*quern_context, [*c]const quern_fft_args, [*c]quern_error) i32;
+pub extern fn quern_fft(?*quern_context, [*c]const quern_fft_args, [*c]quern_error) i32;
 pub extern fn quern_kernel_prepare(?*quern_context, [*c]const quern_kernel_desc, [*c]?*quern_kernel, [*c]quern_error) i32;
 pub extern fn quern_kernel_get_info(?*const quern_kernel, [*c]quern_kernel_info, [*c]quern_error) i32;
 pub extern fn quern_kernel_launch(?*quern_context, ?*const quern_kernel, [*c]const quern_launch, [*c]quern_error) i32;
@@ -1647,6 +1683,7 @@ comptime {
     if (@sizeOf(quern_sort_args) != 88) @compileError("quern_sort_args");
     if (@sizeOf(quern_conv1d_args) != 128) @compileError("quern_conv1d_args");
     if (@sizeOf(quern_conv2d_args) != 112) @compileError("quern_conv2d_args");
+    if (@sizeOf(quern_fft_args) != 96) @compileError("quern_fft_args");
     if (@sizeOf(quern_nms_args) != 96) @compileError("quern_nms_args");
     if (@sizeOf(quern_source) != 32) @compileError("quern_source");
     if (@sizeOf(quern_constant) != 24) @compileError("quern_constant");
@@ -1692,6 +1729,7 @@ pub const Conv1d = quern_conv1d_args;
 pub const Nms = quern_nms_args;
 pub const Conv2d = quern_conv2d_args;
 pub const QuantizedGemm = quern_quantized_gemm_args;
+pub const Fft = quern_fft_args;
 
 /// The three calls of an op.
 pub fn calls(comptime Args: type) type {
@@ -1875,6 +1913,11 @@ pub fn calls(comptime Args: type) type {
             pub const run = quern_quantized_gemm;
             pub const prepare = quern_quantized_gemm_prepare;
             pub const workspace = quern_quantized_gemm_workspace;
+        },
+        quern_fft_args => struct {
+            pub const run = quern_fft;
+            pub const prepare = quern_fft_prepare;
+            pub const workspace = quern_fft_workspace;
         },
         else => @compileError("no op takes a " ++ @typeName(Args)),
     };

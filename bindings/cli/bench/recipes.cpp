@@ -151,6 +151,7 @@ constexpr auto kRecipes = std::to_array<Recipe>({
       weight=dtype[outs,channels,kernel,kernel] bias=dtype[outs]
       out=dtype[batch,outs,height-kernel+1,width-kernel+1]
       flops=2*batch*outs*channels*kernel*kernel*(height-kernel+1)*(width-kernel+1) rate=dtype)"},
+    {"fft", R"(dtype=f32 rows=4096 n=1024 x=dtype[rows,n,2] out=dtype[rows,n,2])"},
     {"nms", R"(
       images=16 n=4096 most=300 boxes=f32[images,n,4]:boxes scores=f32[images,n] ids=int32[images,most]
       counts=int32[images] iou_threshold=0.5)"},

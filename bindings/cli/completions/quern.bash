@@ -6,7 +6,7 @@ _quern() {
   local commands="warm tune bench manifest list inspect verify trim export import keys stats doctor"
   local global="--cache --bundle --trust --cache-key --search-dir --shared-cache --json --quiet --verbose --no-color --help"
   local targets="sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64"
-  local ops="attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine merge_states rope kv_append kv_copy_pages mla_decode rmsnorm sample gather mla_append index_scores softmax argmax top_k renormalise verify_draft pointwise copy norm norm_backward reduce scatter histogram sort conv1d nms conv2d quantized_gemm kernel"
+  local ops="attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine merge_states rope kv_append kv_copy_pages mla_decode rmsnorm sample gather mla_append index_scores softmax argmax top_k renormalise verify_draft pointwise copy norm norm_backward reduce scatter histogram sort conv1d nms conv2d quantized_gemm fft kernel"
   COMPREPLY=()
 
   # "--option=value" comes as three words.

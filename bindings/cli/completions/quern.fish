@@ -3,7 +3,7 @@
 
 set -l commands warm tune bench manifest list inspect verify trim export import keys stats doctor
 set -l targets sm_80 sm_86 sm_89 sm_90a sm_100a sm_120a gfx908 gfx90a gfx942 gfx950 gfx1030 gfx1100 host host64
-set -l ops attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine merge_states rope kv_append kv_copy_pages mla_decode rmsnorm sample gather mla_append index_scores softmax argmax top_k renormalise verify_draft pointwise copy norm norm_backward reduce scatter histogram sort conv1d nms conv2d quantized_gemm kernel
+set -l ops attention merge_state fp8_gemm grouped_fp8_gemm gemm quantize dequantize moe_route moe_combine merge_states rope kv_append kv_copy_pages mla_decode rmsnorm sample gather mla_append index_scores softmax argmax top_k renormalise verify_draft pointwise copy norm norm_backward reduce scatter histogram sort conv1d nms conv2d quantized_gemm fft kernel
 set -l first "not __fish_seen_subcommand_from $commands"
 
 complete -c quern -f

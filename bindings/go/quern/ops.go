@@ -214,6 +214,18 @@ const (
 	HistogramClamp            = 131072
 	SortDescending            = 65536
 	Conv1dSilu                = 65536
+	FftForward                = 0
+	FftInverse                = 1
+	FftReal                   = 2
+	FftToReal                 = 3
+	FftComplex                = 0
+	FftPower                  = 1
+	FftMagnitude              = 2
+	FftUnscaled               = 0
+	FftByN                    = 1
+	FftByRoot                 = 2
+	FftZeros                  = 0
+	FftReflect                = 1
 	NmsScoreThreshold         = 65536
 )
 
@@ -2312,4 +2324,58 @@ func (op *QuantizedGemm) prepare(context *C.quern_context, held *holder, failure
 
 func (op *QuantizedGemm) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
 	return C.quern_quantized_gemm_workspace(context, op.args(held), size, failure)
+}
+
+// Fft is quern_fft.
+type Fft struct {
+	Flags     uint32
+	Stream    unsafe.Pointer
+	Alignment int32
+	MaxSms    int32
+	X         *Tensor
+	Window    *Tensor
+	Out       *Tensor
+	N         int32
+	Kind      int32
+	Result    int32
+	Scaling   int32
+	Hop       int32
+	PadBegin  int32
+	PadEnd    int32
+	Padding   int32
+}
+
+func (op *Fft) args(held *holder) *C.quern_fft_args {
+	args := (*C.quern_fft_args)(held.allocate(C.sizeof_quern_fft_args))
+	args.size = C.sizeof_quern_fft_args
+	args.flags = C.uint32_t(op.Flags)
+	args.stream = op.Stream
+	args.alignment = C.int32_t(op.Alignment)
+	args.max_sms = C.int32_t(op.MaxSms)
+	args.x = op.X.raw()
+	args.window = op.Window.raw()
+	args.out = op.Out.raw()
+	args.n = C.int32_t(op.N)
+	args.kind = C.int32_t(op.Kind)
+	args.result = C.int32_t(op.Result)
+	args.scaling = C.int32_t(op.Scaling)
+	args.hop = C.int32_t(op.Hop)
+	args.pad_begin = C.int32_t(op.PadBegin)
+	args.pad_end = C.int32_t(op.PadEnd)
+	args.padding = C.int32_t(op.Padding)
+	return args
+}
+
+func (op *Fft) run(context *C.quern_context, held *holder, memory unsafe.Pointer, size uint64, failure *C.quern_error) C.int32_t {
+	args := op.args(held)
+	args.workspace, args.workspace_size = memory, C.uint64_t(size)
+	return C.quern_fft(context, args, failure)
+}
+
+func (op *Fft) prepare(context *C.quern_context, held *holder, failure *C.quern_error) C.int32_t {
+	return C.quern_fft_prepare(context, op.args(held), failure)
+}
+
+func (op *Fft) workspace(context *C.quern_context, held *holder, size *C.uint64_t, failure *C.quern_error) C.int32_t {
+	return C.quern_fft_workspace(context, op.args(held), size, failure)
 }

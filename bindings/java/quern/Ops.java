@@ -2534,6 +2534,69 @@ public final class Ops {
     }
   }
 
+  /** quern_fft_args. */
+  public static final class Fft extends Op<Fft> {
+    public Fft() {
+      super("fft", 96);
+    }
+
+    public Fft flags(int value) {
+      return integer(4, value);
+    }
+
+    public Fft alignment(int value) {
+      return integer(32, value);
+    }
+
+    public Fft maxSms(int value) {
+      return integer(36, value);
+    }
+
+    public Fft x(Tensor value) {
+      return tensor(40, value);
+    }
+
+    public Fft window(Tensor value) {
+      return tensor(48, value);
+    }
+
+    public Fft out(Tensor value) {
+      return tensor(56, value);
+    }
+
+    public Fft n(int value) {
+      return integer(64, value);
+    }
+
+    public Fft kind(int value) {
+      return integer(68, value);
+    }
+
+    public Fft result(int value) {
+      return integer(72, value);
+    }
+
+    public Fft scaling(int value) {
+      return integer(76, value);
+    }
+
+    public Fft hop(int value) {
+      return integer(80, value);
+    }
+
+    public Fft padBegin(int value) {
+      return integer(84, value);
+    }
+
+    public Fft padEnd(int value) {
+      return integer(88, value);
+    }
+
+    public Fft padding(int value) {
+      return integer(92, value);
+    }
+  }
+
   /** Where the fields of the structs lie that Quern.java fills and reads. */
   static final class Layout {
     static final int DLTENSOR_BYTES = 48;
@@ -2799,6 +2862,18 @@ public final class Ops {
     public static final int HISTOGRAM_CLAMP = 131072;
     public static final int SORT_DESCENDING = 65536;
     public static final int CONV1D_SILU = 65536;
+    public static final int FFT_FORWARD = 0;
+    public static final int FFT_INVERSE = 1;
+    public static final int FFT_REAL = 2;
+    public static final int FFT_TO_REAL = 3;
+    public static final int FFT_COMPLEX = 0;
+    public static final int FFT_POWER = 1;
+    public static final int FFT_MAGNITUDE = 2;
+    public static final int FFT_UNSCALED = 0;
+    public static final int FFT_BY_N = 1;
+    public static final int FFT_BY_ROOT = 2;
+    public static final int FFT_ZEROS = 0;
+    public static final int FFT_REFLECT = 1;
     public static final int NMS_SCORE_THRESHOLD = 65536;
 
     private Constants() {}

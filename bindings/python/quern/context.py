@@ -19,6 +19,7 @@ from .elementwise import Elementwise
 from .errors import InvalidError
 from .experts import Experts
 from .expression import Expression
+from .fourier import Fourier
 from .kernel import Kernel, describe
 from .latent import Latent
 from .library import call, library
@@ -44,7 +45,7 @@ _POLICIES = {
 
 class Context(
     Attention, Latent, CachePages, Products, Quantization, Experts, Norms, Reductions, Rows, Ordering, Convolutions,
-    Sampling, Selection, Elementwise, Moves, Administration,
+    Fourier, Sampling, Selection, Elementwise, Moves, Administration,
 ):  # fmt: skip
     """One device, its kernels and its cache. Safe to use from several threads. Close it, or use it in a `with`.
 

@@ -232,6 +232,18 @@ pub const QUERN_HISTOGRAM_ACCUMULATE: u32 = 65536;
 pub const QUERN_HISTOGRAM_CLAMP: u32 = 131072;
 pub const QUERN_SORT_DESCENDING: u32 = 65536;
 pub const QUERN_CONV1D_SILU: u32 = 65536;
+pub const QUERN_FFT_FORWARD: i32 = 0;
+pub const QUERN_FFT_INVERSE: i32 = 1;
+pub const QUERN_FFT_REAL: i32 = 2;
+pub const QUERN_FFT_TO_REAL: i32 = 3;
+pub const QUERN_FFT_COMPLEX: i32 = 0;
+pub const QUERN_FFT_POWER: i32 = 1;
+pub const QUERN_FFT_MAGNITUDE: i32 = 2;
+pub const QUERN_FFT_UNSCALED: i32 = 0;
+pub const QUERN_FFT_BY_N: i32 = 1;
+pub const QUERN_FFT_BY_ROOT: i32 = 2;
+pub const QUERN_FFT_ZEROS: i32 = 0;
+pub const QUERN_FFT_REFLECT: i32 = 1;
 pub const QUERN_NMS_SCORE_THRESHOLD: u32 = 65536;
 
 #[repr(C)]
@@ -2005,6 +2017,38 @@ impl Default for quern_conv2d_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct quern_fft_args {
+    pub size: u32,
+    pub flags: u32,
+    pub stream: *mut c_void,
+    pub workspace: *mut c_void,
+    pub workspace_size: u64,
+    pub alignment: i32,
+    pub max_sms: i32,
+    pub x: *const DLTensor,
+    pub window: *const DLTensor,
+    pub out: *const DLTensor,
+    pub n: i32,
+    pub kind: i32,
+    pub result: i32,
+    pub scaling: i32,
+    pub hop: i32,
+    pub pad_begin: i32,
+    pub pad_end: i32,
+    pub padding: i32,
+}
+
+impl Default for quern_fft_args {
+    fn default() -> Self {
+        // SAFETY: zero is a value of every field: numbers, pointers that may be NULL, options.
+        let mut made: Self = unsafe { std::mem::zeroed() };
+        made.size = std::mem::size_of::<Self>() as u32;
+        made
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct quern_nms_args {
     pub size: u32,
     pub flags: u32,
@@ -2297,6 +2341,9 @@ extern "C" {
     pub fn quern_quantized_gemm_workspace(a0: *mut quern_context, a1: *const quern_quantized_gemm_args, a2: *mut u64, a3: *mut quern_error) -> i32;
     pub fn quern_quantized_gemm_prepare(a0: *mut quern_context, a1: *const quern_quantized_gemm_args, a2: *mut quern_error) -> i32;
     pub fn quern_quantized_gemm(a0: *mut quern_context, a1: *const quern_quantized_gemm_args, a2: *mut quern_error) -> i32;
+    pub fn quern_fft_workspace(a0: *mut quern_context, a1: *const quern_fft_args, a2: *mut u64, a3: *mut quern_error) -> i32;
+    pub fn quern_fft_prepare(a0: *mut quern_context, a1: *const quern_fft_args, a2: *mut quern_error) -> i32;
+    pub fn quern_fft(a0: *mut quern_context, a1: *const quern_fft_args, a2: *mut quern_error) -> i32;
     pub fn quern_kernel_prepare(a0: *mut quern_context, a1: *const quern_kernel_desc, a2: *mut *mut quern_kernel, a3: *mut quern_error) -> i32;
     pub fn quern_kernel_get_info(a0: *const quern_kernel, a1: *mut quern_kernel_info, a2: *mut quern_error) -> i32;
     pub fn quern_kernel_launch(a0: *mut quern_context, a1: *const quern_kernel, a2: *const quern_launch, a3: *mut quern_error) -> i32;

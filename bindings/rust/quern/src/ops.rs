@@ -3565,3 +3565,94 @@ unsafe impl Op for QuantizedGemm<'_> {
         args.workspace_size = bytes;
     }
 }
+
+/// `quern_fft`.
+#[must_use]
+pub struct Fft<'a> {
+    args: sys::quern_fft_args,
+    borrowed: PhantomData<&'a mut ()>,
+}
+
+impl<'a> Fft<'a> {
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Self {
+        Self { args: Default::default(), borrowed: PhantomData }
+    }
+    pub fn flags(mut self, value: u32) -> Self {
+        self.args.flags = value;
+        self
+    }
+    /// # Safety
+    /// What it points to is as quern.h says, until the call is over.
+    pub unsafe fn stream(mut self, value: *mut std::ffi::c_void) -> Self {
+        self.args.stream = value;
+        self
+    }
+    pub fn alignment(mut self, value: i32) -> Self {
+        self.args.alignment = value;
+        self
+    }
+    pub fn max_sms(mut self, value: i32) -> Self {
+        self.args.max_sms = value;
+        self
+    }
+    pub fn x(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.x = value.raw();
+        self
+    }
+    pub fn window(mut self, value: &'a Tensor<'_>) -> Self {
+        self.args.window = value.raw();
+        self
+    }
+    pub fn out(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out = value.raw();
+        self
+    }
+    pub fn n(mut self, value: i32) -> Self {
+        self.args.n = value;
+        self
+    }
+    pub fn kind(mut self, value: i32) -> Self {
+        self.args.kind = value;
+        self
+    }
+    pub fn result(mut self, value: i32) -> Self {
+        self.args.result = value;
+        self
+    }
+    pub fn scaling(mut self, value: i32) -> Self {
+        self.args.scaling = value;
+        self
+    }
+    pub fn hop(mut self, value: i32) -> Self {
+        self.args.hop = value;
+        self
+    }
+    pub fn pad_begin(mut self, value: i32) -> Self {
+        self.args.pad_begin = value;
+        self
+    }
+    pub fn pad_end(mut self, value: i32) -> Self {
+        self.args.pad_end = value;
+        self
+    }
+    pub fn padding(mut self, value: i32) -> Self {
+        self.args.padding = value;
+        self
+    }
+}
+
+// SAFETY: these are the op's own functions, and every field was set through a setter.
+unsafe impl Op for Fft<'_> {
+    type Args = sys::quern_fft_args;
+    const RUN: crate::op::Run<Self::Args> = sys::quern_fft;
+    const PREPARE: crate::op::Run<Self::Args> = sys::quern_fft_prepare;
+    const WORKSPACE: crate::op::WorkspaceSize<Self::Args> = sys::quern_fft_workspace;
+    fn args(&self) -> Self::Args {
+        self.args
+    }
+    fn place(args: &mut Self::Args, memory: *mut std::ffi::c_void, bytes: u64) {
+        args.workspace = memory;
+        args.workspace_size = bytes;
+    }
+}
