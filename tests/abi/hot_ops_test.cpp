@@ -349,5 +349,13 @@ TEST_F(HotOps, Conv2d) {
   expect_free("conv2d", [&](quern_context* c, quern_error* e) { return quern_conv2d(c, &args, e); });
 }
 
+TEST_F(HotOps, Fft) {
+  const Tensor signals(1, kF32, {2, 16000}), window(2, kF32, {400}), power(3, kF32, {2, 101, 201});
+  auto args = args_of<quern_fft_args>();
+  args.x = signals, args.window = window, args.out = power, args.kind = QUERN_FFT_REAL, args.result = QUERN_FFT_POWER;
+  args.hop = 160, args.pad_begin = args.pad_end = 200, args.padding = QUERN_FFT_REFLECT;
+  expect_free("fft", [&](quern_context* c, quern_error* e) { return quern_fft(c, &args, e); });
+}
+
 }  // namespace
 }  // namespace quern::test

@@ -152,7 +152,7 @@ void print_resources(quern_context* context, const std::string& target, const st
       EXPECT_LE(entry.local_bytes, 32) << "quantize spills: " << constants;
     }
     for (const char* op : {"rmsnorm", "norm", "norm_backward", "reduce", "scatter", "sort", "histogram", "conv1d",
-                           "conv2d", "nms", "quantized_gemm"}) {
+                           "conv2d", "fft", "nms", "quantized_gemm"}) {
       if (std::string(entry.op) != op || target != "sm_90a") continue;
       // rmsnorm may keep two registers in memory.
       EXPECT_LE(entry.local_bytes, entry.op == std::string("rmsnorm") ? 8 : 0) << op << " spills: " << constants;

@@ -379,10 +379,35 @@ NAMES = [
             "lstm(gates_of_cell, cell)",
         ),
     ),
+    *_names(
+        "signals",
+        ("FFT, complex", "context.fft(spectrum)", "np.fft.fft(spectrum)", 1e-4),
+        ("inverse FFT", "context.ifft(spectrum)", "np.fft.ifft(spectrum)"),
+        ("FFT, real (rfft)", "context.rfft(signal)", "np.fft.rfft(signal)", 1e-4),
+        ("inverse, to real (irfft)", "context.irfft(spectrum)", "np.fft.irfft(spectrum)"),
+        (
+            "STFT",
+            "context.stft(signal, 40, hop=16, window=hann)",
+            "np.fft.rfft(frames(signal, 40, 16) * hann)",
+            1e-4,
+        ),
+        (
+            "STFT, power",
+            'context.stft(signal, 40, hop=16, window=hann, result="power")',
+            "np.abs(np.fft.rfft(frames(signal, 40, 16) * hann)) ** 2",
+            1e-4,
+        ),
+        (
+            "log-mel spectrogram",
+            'context.pointwise("log(max(tensor0, 1e-10))", '
+            '[context.gemm(context.stft(signal[0], 40, hop=16, window=hann, result="power"), mel, alignment=4)])',
+            "np.log(np.abs(np.fft.rfft(frames(signal[0], 40, 16) * hann)) ** 2 @ mel.T)",
+            1e-4,
+        ),
+    ),
 ]
 
 # What the lists of others name and no op here does.
 ABSENT = {
     "PoPE": "rotary tables with signs of their own: give `rope` a table where it is one of cosines and sines",
-    "FFT and audio front ends": "",
 }

@@ -97,13 +97,17 @@ def arrays(rng: np.random.Generator) -> dict[str, Array]:
     a["boxes"] = np.array([[[0, 0, 10, 10], [0, 1, 10, 11], [20, 20, 30, 30]]], np.float32)
     a["scores"] = np.array([[0.8, 0.9, 0.3]], np.float32)
     a |= {"gates_of_cell": normal(3, 32), "cell": normal(3, 8)}
+    a |= {"signal": normal(2, 330), "spectrum": (normal(3, 21) + 1j * normal(3, 21)).astype(np.complex64)}
+    a |= {"hann": np.hanning(41)[:40].astype(half).astype(np.float32), "mel": np.abs(normal(8, 21)) + np.float32(0.1)}
     return a
 
 
 def doubled(values: dict[str, Array]) -> dict[str, Array]:
     """The same arrays in fp64, but for integers and truth values that number or choose."""
     return {
-        name: value if value.dtype.kind in "iub" and name != "codes" else value.astype(np.float64)
+        name: value
+        if value.dtype.kind in "iub" and name != "codes"
+        else value.astype(np.complex128 if value.dtype.kind == "c" else np.float64)
         for name, value in values.items()
     }
 
@@ -210,6 +214,12 @@ def scattered(x: Array, places: Array, rows: int) -> Array:
     out = np.zeros((rows, x.shape[1]))
     np.add.at(out, places, x)
     return out
+
+
+def frames(signal: Array, n: int, hop: int) -> Array:
+    """Those whose middles are at multiples of hop, the signal reflected at its ends."""
+    sides = [(0, 0)] * (signal.ndim - 1) + [(n // 2, n // 2)]
+    return np.lib.stride_tricks.sliding_window_view(np.pad(signal, sides, "reflect"), n, axis=-1)[..., ::hop, :]
 
 
 def conv1d(x: Array, taps: Array) -> Array:
