@@ -242,7 +242,7 @@ class Reader {
 };
 
 Problem read_problem(const quern_fft_args& args, const Runtime& runtime, bool may_lack_data) {
-  const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  const Call call = read_call(runtime, args, 0, "enum quern_call_flags", 1, may_lack_data);
   return Reader(args, call).read();
 }
 

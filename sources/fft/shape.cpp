@@ -148,7 +148,7 @@ Plan plan_of(const Shape& shape, const jit::TargetInfo& target) {
     throw Error(QUERN_INVALID, "fft: n is " + std::to_string(shape.n) + ", whose row takes " +
                                    std::to_string(plan.shared_bytes()) + " bytes of shared memory; allowed on " +
                                    target.target.name() + ": " + std::to_string(target.shared_per_block) +
-                                   ", 8 a complex number and two reals of an even length");
+                                   ", 8 for each number of the transform");
   }
   return plan;
 }

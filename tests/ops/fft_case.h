@@ -16,9 +16,9 @@ namespace quern::test {
 
 constexpr ThreeCalls<quern_fft_args> kFft{quern_fft, quern_fft_workspace, quern_fft_prepare};
 
-// How x lies: rows one behind the other; with an odd gap; each beginning within the one before; numbers of all rows
-// side by side.
-enum class FftPlaces { rows, gaps, overlapping, transposed };
+// How x lies: rows one behind the other; an odd or an even number of elements apart, with a gap; each beginning within
+// the one before; numbers of all rows side by side.
+enum class FftPlaces { rows, gaps, overlapping, transposed, even_gaps };
 
 struct FftCase {
   std::string name;
@@ -52,6 +52,7 @@ inline Array::Extents fft_strides(FftPlaces places, std::int64_t rows, std::int6
   const std::int64_t row = numbers * parts;
   if (places == FftPlaces::transposed) return {row * rows, parts, rows * parts, 1};
   const std::int64_t step = places == FftPlaces::gaps          ? row + (row % 2 == 0 ? 3 : 2)
+                            : places == FftPlaces::even_gaps   ? row + (row % 2 == 0 ? 2 : 3)
                             : places == FftPlaces::overlapping ? std::max<std::int64_t>(row / 3, 1) / parts * parts
                                                                : row;
   return {step * rows + (places == FftPlaces::overlapping ? row : 0), step, parts, 1};

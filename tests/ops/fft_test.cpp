@@ -73,7 +73,7 @@ TEST(Fft, TakesEveryLayoutAndType) {
         c.n = kind == QUERN_FFT_INVERSE ? 45 : 48, c.kind = kind, c.x_places = places;
         c.out_places = places == FftPlaces::overlapping ? FftPlaces::gaps : places;
         c.x = kTypes[which % 3], c.out = kTypes[which / 2 % 3], c.scaling = QUERN_FFT_BY_ROOT;
-        c.window = which % 2 == 0 && kind != QUERN_FFT_TO_REAL, c.alignment = which % 4 == 0 ? 4 : 0;
+        c.window = which % 2 == 0 && kind != QUERN_FFT_TO_REAL, c.alignment = which % 4 == 0 ? 2 << which / 4 % 3 : 0;
       });
     }
   }
@@ -83,7 +83,8 @@ TEST(Fft, ShortRowsHaveZerosBehindThem) {
   for (const quern_fft_kind kind : kKinds) {
     for (const int given : {0, 1, 17}) {
       expect_right("short", [&](FftCase& c) {
-        c.n = 40, c.given = given, c.kind = kind, c.window = given == 17 && kind != QUERN_FFT_TO_REAL;
+        c.n = 40, c.given = given, c.kind = kind, c.x_places = FftPlaces::even_gaps;
+        c.out_places = FftPlaces::even_gaps, c.window = given == 17 && kind != QUERN_FFT_TO_REAL;
       });
     }
   }
@@ -148,7 +149,7 @@ TEST(Fft, RandomProblems) {
       c.n = random.between(1, 700), c.rows = random.between(1, 9), c.outer = random.between(0, 3);
       c.kind = kKinds[random.below(4)], c.x = kTypes[random.below(3)], c.out = kTypes[random.below(3)];
       c.scaling = random.below(2) == 0 ? QUERN_FFT_BY_N : QUERN_FFT_BY_ROOT;
-      c.x_places = static_cast<FftPlaces>(random.below(4));
+      c.x_places = static_cast<FftPlaces>(random.below(5));
       c.out_places = random.below(2) == 0 ? FftPlaces::transposed : FftPlaces::gaps;
       if (c.kind == QUERN_FFT_TO_REAL) return;
       c.window = random.below(2) == 0, c.result = static_cast<quern_fft_result>(random.below(3));
@@ -274,7 +275,7 @@ TEST(FftRefuses, EveryWrongArgument) {
        {"hop is 4", "QUERN_FFT_REAL"},
        [](F f) { f.args.kind = QUERN_FFT_FORWARD, f.args.hop = 4; }},
       {"an unknown flag", {"flags"}, [](F f) { f.args.flags = 1u << 18; }},
-      {"alignment", {"alignment is 2"}, [](F f) { f.args.alignment = 2; }},
+      {"alignment", {"alignment is 3"}, [](F f) { f.args.alignment = 3; }},
       {"data's alignment", {"x", "data is aligned to 8"}, [](F f) { f.x.box().tensor.byte_offset = 8; }, true},
       {"without data", {"x", "NULL"}, [](F f) { f.x.box().tensor.data = nullptr; }, true},
       {"max_sms negative", {"max_sms", "-1"}, [](F f) { f.args.max_sms = -1; }},
