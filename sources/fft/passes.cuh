@@ -176,7 +176,8 @@ QUERN_DEVICE void transform(i32 self, Complex* row, Complex* v, const Source& so
       const i32 j = self + e * kTeam;
       if constexpr (P::kBefore > 1) {
         QUERN_UNROLL for (i32 k = 1; k < P::kRadix; ++k) {
-          const Complex w = root<kOrder>(j % P::kBefore * k * (kOrder / (P::kBefore * P::kRadix)));
+          const i32 step = kOrder / (P::kBefore * P::kRadix);
+          const Complex w = root<kOrder>(j % P::kBefore * k * step, k * (kOrder / P::kRadix));
           v[e * P::kRadix + k] = v[e * P::kRadix + k] * w;
         }
       }

@@ -65,18 +65,19 @@ QUERN_SHARED_CODE constexpr RootTable<order> root_table() {
 template <i32 order>
 QUERN_GLOBAL constexpr RootTable<order> kRoots = root_table<order>();
 
-// exp(-2 pi i place / order), 0 <= place < order.
+// exp(-2 pi i place / order), 0 <= place < most <= order. Where `most` is known to the compiler, so is which mirror
+// images there may be.
 template <i32 order>
-QUERN_DEVICE Complex root(i32 place) {
-  const bool below = place > order / 2;
+QUERN_DEVICE Complex root(i32 place, i32 most = order) {
+  const bool below = most - 1 > order / 2 && place > order / 2;
   if (below) place = order - place;
   bool left = false, steep = false;
   if constexpr (order % 2 == 0) {
-    left = place > order / 4;
+    left = most - 1 > order / 4 && place > order / 4;
     if (left) place = order / 2 - place;
   }
   if constexpr (order % 4 == 0) {
-    steep = place > order / 8;
+    steep = most - 1 > order / 8 && place > order / 8;
     if (steep) place = order / 4 - place;
   }
   const Complex found = kRoots<order>.of[place];

@@ -121,8 +121,9 @@ void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {
 
 const Op op{"fft", unit, parse, list, constants};
 
-// Of 65 536 registers 64 or more a thread, and 80 where blocks are small enough.
+// Of 65 536 registers 64 or more a thread, 80 where blocks are small enough, and 96 where several rows share one.
 std::int32_t blocks_per_sm(const Plan& plan) {
+  if (plan.teams > 1) return 5;
   return plan.threads() <= 256 ? 768 / plan.threads() : kMostThreads / plan.threads();
 }
 

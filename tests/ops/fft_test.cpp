@@ -305,7 +305,7 @@ TEST(FftRefuses, EveryWrongArgument) {
 
 // The line of a manifest that a call's kernel is warmed by.
 TEST(FftWarms, WhatCallsTake) {
-  if (on_cuda()) GTEST_SKIP() << "the lines are host's";
+  if (device_kind() != Kind::host) GTEST_SKIP() << "the lines are host's";
   const auto expect_line = [](const std::string& line, const Change& change) {
     FftCase c;
     c.name = "warm";
