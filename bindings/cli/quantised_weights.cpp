@@ -55,9 +55,9 @@ std::optional<Form> of_group(const Json& group, const Json& packing) {
   if (!(type == Json("int"))) return {};
   const bool of_rows = strategy == Json("channel") || strategy == Json("tensor");
   if (bits == Json(4) && inputs.is_null() && packing == Json("pack-quantized")) {
-    const std::optional<std::int64_t> size = of_rows                     ? std::optional<std::int64_t>(0)
-                                             : strategy == Json("group") ? group_of(member(weights, "group_size"))
-                                                                         : std::nullopt;
+    const std::optional<std::int64_t> size = group_of(of_rows                     ? Json(-1)
+                                                      : strategy == Json("group") ? member(weights, "group_size")
+                                                                                  : Json());
     if (!size) return {};
     return Form{.a = "", .scale_a = "", .b = "uint4", .scale_b = "", .group = *size, .zeros = !symmetric};
   }
