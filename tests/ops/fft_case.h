@@ -190,7 +190,7 @@ class Fourier {
   }
   // 1 is what rounding allows: some units in the last place of the row's norm for each halving of its length.
   double error_at(std::int64_t o, std::int64_t r, std::int64_t k, Number wanted, double norm) const {
-    const double noise = 0x1p-24 * (4 + 1.5 * std::log2(static_cast<double>(c_.n))) * norm, unit = c_.out.roundoff();
+    const double noise = 0x1p-24 * (6 + 2 * std::log2(static_cast<double>(c_.n))) * norm, unit = c_.out.roundoff();
     const double least = c_.out.kind() == Element::f16 ? 0x1p-24 : 1e-37;
     const auto against = [&](double got, double truth, double allowed) {
       return std::isnan(got) ? HUGE_VAL : std::fabs(got - truth) / (allowed + unit * std::fabs(truth) + least);
