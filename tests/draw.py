@@ -3,7 +3,7 @@
 """usage: draw.py SEED <FILE, with what `ctest --show-only=json-v1` prints
 
 Prints the tests' numbers, separated by commas: all that have no parameter, of each that has some a twelfth and one at
-least, and of those that take longest a sixth. tests/python/conftest.py draws by the same rule."""
+least, and of those that take longest an eighth. tests/python/conftest.py draws by the same rule."""
 
 import fnmatch
 import json
@@ -42,7 +42,7 @@ def drawn(names: list[str], seed: int) -> list[int]:
         groups["" if longest else test_of(name)].append(place)
     taken = []
     for group, places in groups.items():
-        wanted = -(-len(places) // (6 if group == "" else 12))
+        wanted = -(-len(places) // (8 if group == "" else 12))
         taken += chance.sample(places, min(wanted, len(places)))
     return sorted(taken)
 
