@@ -1,4 +1,4 @@
-"""Scatter, sort, histogram, conv1d, conv2d and nms beside PyTorch, in one run.
+"""Scatter, sort, histogram, conv1d, conv2d, nms and fft beside PyTorch, in one run.
 
     PYTHONPATH=build/python python3 tests/bench/rows_peers.py [--only WORD] [--json FILE] [--host]
 
@@ -334,6 +334,67 @@ def suppressions(context: Context, place: Place) -> Iterator[Work]:
         yield Work(f"nms {images}x{n}", run, check, 1e-6)
 
 
+def transforms(context: Context, place: Place) -> Iterator[Work]:
+    """Fourier transforms, beside cuFFT through PyTorch. Lengths are powers of two, of small primes, and others."""
+    for kind, rows, n in (
+        ("forward", 1, 1024),
+        ("forward", 65536, 64),
+        ("forward", 16384, 512),
+        ("forward", 16384, 1000),
+        ("forward", 8192, 1024),
+        ("forward", 2048, 4096),
+        ("forward", 1024, 16384),
+        ("forward", 4096, 1536),
+        ("forward", 4096, 2310),
+        ("inverse", 8192, 1024),
+        ("real", 16384, 400),
+        ("real", 8192, 2048),
+        ("real", 512, 32768),
+        ("to_real", 8192, 2048),
+    ):
+        rows = min(rows, 5) if place.small else rows
+        taken, made = (n // 2 + 1 if kind == side else n for side in ("to_real", "real"))
+        x = place.normal(rows, taken) if kind == "real" else torch.view_as_complex(place.normal(rows, taken, 2))
+        if kind == "to_real":
+            x[:, 0] = x[:, 0].real
+            x[:, -1] = x[:, -1].real
+        out_type = torch.float32 if kind == "to_real" else torch.complex64
+        out = torch.empty(rows, made, dtype=out_type, device=place.device)
+        name = {"forward": "fft", "inverse": "ifft", "real": "rfft", "to_real": "irfft"}[kind]
+        theirs = getattr(torch.fft, name)
+
+        def run(x=x, n=n, kind=kind, out=out):
+            context.fft(x, n, kind=kind, out=out, **LAUNCH)
+
+        def check(x=x, n=n, out=out, theirs=theirs, run=run, kind=kind):
+            run()
+            exact = theirs(x.to(torch.float64 if kind == "real" else torch.complex128), n)
+            return float((out - exact).abs().max() / exact.abs().max())
+
+        def peer(x=x, n=n, theirs=theirs):
+            return theirs(x, n)
+
+        moved = x.numel() * x.element_size() + out.numel() * out.element_size()
+        yield Work(f"fft: {name} of {rows} x {n}", run, check, 1e-6, peer, moved)
+    signals, samples = place.size(16, 1), 480000  # half a minute each, as Whisper takes it
+    signal, window = place.normal(signals, samples), torch.hann_window(400, device=place.device)
+    powers = torch.empty(signals, samples // 160 + 1, 201, device=place.device)
+
+    def whisper() -> None:
+        context.stft(signal, 400, hop=160, window=window, result="power", out=powers, **LAUNCH)
+
+    def of_torch(x: torch.Tensor = signal) -> torch.Tensor:
+        return torch.stft(x, 400, 160, window=window.to(x.dtype), return_complex=True).abs() ** 2
+
+    def apart() -> float:
+        whisper()
+        exact = of_torch(signal.double()).transpose(1, 2)
+        return float((powers - exact).abs().max() / exact.max())
+
+    yield Work(f"fft: spectrograms of {signals} x {samples}", whisper, apart, 1e-6, of_torch,
+               4 * (signal.numel() + powers.numel()))  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add_options(parser)
@@ -342,7 +403,7 @@ def main() -> None:
     context = Context("host" if options.host else "cuda:0")
     place = Place("cpu" if options.host else "cuda", options.host)
     print(f"{context.device.name}: {COLUMNS}")
-    families = (scatters, sorts, histograms, convolutions, general_convolutions, images, suppressions)
+    families = (scatters, sorts, histograms, convolutions, general_convolutions, images, suppressions, transforms)
     rows = run_all(
         (work for family in families for work in family(context, place)),
         options,
