@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: draw.py SEED <FILE, with what `ctest --show-only=json-v1` prints
 
-Prints the tests' numbers, separated by commas: all that have no parameter, of each that has some a twelfth and one at
-least, and of those that take longest an eighth. tests/python/conftest.py draws by the same rule."""
+Prints the tests' numbers, separated by commas: all that have no parameter, of each that has some a sixteenth and one at
+least, and of those that take longest a twelfth. tests/python/conftest.py draws by the same rule."""
 
 import fnmatch
 import json
@@ -42,7 +42,7 @@ def drawn(names: list[str], seed: int) -> list[int]:
         groups["" if longest else test_of(name)].append(place)
     taken = []
     for group, places in groups.items():
-        wanted = -(-len(places) // (8 if group == "" else 12))
+        wanted = -(-len(places) // (12 if group == "" else 16))
         taken += chance.sample(places, min(wanted, len(places)))
     return sorted(taken)
 
