@@ -111,6 +111,36 @@ struct Butterfly<8> {
   }
 };
 
+// Four butterflies of 4, whose results are turned, and four of these.
+template <>
+struct Butterfly<16> {
+  static QUERN_DEVICE void go(Complex* v) {
+    Complex four[4][4];
+    QUERN_UNROLL for (i32 c = 0; c < 4; ++c) {
+      QUERN_UNROLL for (i32 m = 0; m < 4; ++m) four[c][m] = v[c + 4 * m];
+      Butterfly<4>::go(four[c]);
+    }
+    QUERN_UNROLL for (i32 r = 0; r < 4; ++r) {
+      Complex across[4];
+      QUERN_UNROLL for (i32 c = 0; c < 4; ++c) across[c] = c * r == 0 ? four[c][r] : four[c][r] * root<16>(c * r);
+      Butterfly<4>::go(across);
+      QUERN_UNROLL for (i32 s = 0; s < 4; ++s) v[r + 4 * s] = across[s];
+    }
+  }
+};
+
+// The factors exp(-2 pi i place k / kOrder) of a butterfly's numbers: of powers of two k from the table, the others are
+// products of at most four of these, since a root takes more instructions to find than to multiply.
+template <i32 radix>
+QUERN_DEVICE void turn_numbers(i32 place, Complex* v) {
+  Complex w[radix];
+  QUERN_UNROLL for (i32 k = 1; k < radix; ++k) {
+    const i32 power = k >= 8 ? 8 : k >= 4 ? 4 : k >= 2 ? 2 : 1;
+    w[k] = k == power ? root<kOrder>(place * k, k * (kOrder / radix)) : w[power] * w[k - power];
+    v[k] = v[k] * w[k];
+  }
+}
+
 // The sum that number `place` of a pass with a large radix is. Partial sums keep its error that of few terms.
 template <i32 pass>
 QUERN_CALLED Complex sum_of(const Complex* shared, i32 place) {
@@ -174,13 +204,8 @@ QUERN_DEVICE void transform(i32 self, Complex* row, Complex* v, const Source& so
     }
     QUERN_UNROLL for (i32 e = 0; e < P::kEach; ++e) {
       const i32 j = self + e * kTeam;
-      if constexpr (P::kBefore > 1) {
-        QUERN_UNROLL for (i32 k = 1; k < P::kRadix; ++k) {
-          const i32 step = kOrder / (P::kBefore * P::kRadix);
-          const Complex w = root<kOrder>(j % P::kBefore * k * step, k * (kOrder / P::kRadix));
-          v[e * P::kRadix + k] = v[e * P::kRadix + k] * w;
-        }
-      }
+      if constexpr (P::kBefore > 1)
+        turn_numbers<P::kRadix>(j % P::kBefore * (kOrder / (P::kBefore * P::kRadix)), v + e * P::kRadix);
       Butterfly<P::kRadix>::go(v + e * P::kRadix);
     }
   }

@@ -16,7 +16,7 @@
 namespace quern::ops::fft {
 namespace {
 
-constexpr std::int32_t kEach = 8;  // numbers of a thread, where there are threads enough
+constexpr std::int32_t kEach = 8;  // numbers of a thread, where there are threads enough and no radix is larger
 constexpr std::int32_t kMostThreads = 1024;
 constexpr std::int32_t kBlockThreads = 128;    // where teams are parts of a warp
 constexpr std::int32_t kBanks = 16;            // of numbers: 8 bytes each
@@ -54,9 +54,11 @@ void factor(std::int32_t length, Plan* plan) {
   for (std::size_t i = 0; i < count; ++i) {
     if (primes[i] > kWidestButterfly) add(primes[i]);
   }
-  for (; twos >= 3 && twos != 4; twos -= 3) add(8);
-  for (; twos >= 2; twos -= 2) add(4);
-  if (twos == 1) add(2);
+  // As few passes as radices up to 16 allow, and these as small as that allows.
+  for (std::int32_t passes = (twos + 3) / 4; passes > 0; --passes) {
+    const std::int32_t bits = (twos + passes - 1) / passes;
+    add(1 << bits), twos -= bits;
+  }
   for (std::size_t i = count; i-- > 0;) {
     if (primes[i] <= kWidestButterfly) add(primes[i]);
   }
@@ -121,21 +123,25 @@ void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {
 
 const Op op{"fft", unit, parse, list, constants};
 
-// Of 65 536 registers 64 or more a thread, 80 where blocks are small enough, and 96 where several rows share one.
+// Of 65 536 registers 64 or more a thread, 80 where blocks are small enough or butterflies are of 11 or 13 numbers, and
+// 96 where several rows share a block.
 std::int32_t blocks_per_sm(const Plan& plan) {
   if (plan.teams > 1) return 5;
-  return plan.threads() <= 256 ? 768 / plan.threads() : kMostThreads / plan.threads();
+  const bool wide = std::ranges::any_of(plan.radices, [](std::int32_t radix) { return radix == 11 || radix == 13; });
+  return std::max((plan.threads() <= 256 || wide ? 768 : kMostThreads) / plan.threads(), 1);
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
 
 Plan plan_of(const Shape& shape, const jit::TargetInfo& target) {
-  const std::int32_t length = length_of(shape), wanted = (length + kEach - 1) / kEach;
+  const std::int32_t length = length_of(shape);
   if (length > kMostNumbers)
     throw Error(QUERN_INVALID,
                 "fft: n is " + std::to_string(shape.n) + "; allowed: 1 to 16384, and even ones to 32768 of real rows");
   Plan plan;
   factor(length, &plan);
+  const bool wide = std::ranges::find(plan.radices, 16) != plan.radices.end();
+  const std::int32_t each = wide ? 2 * kEach : kEach, wanted = (length + each - 1) / each;
   const auto warp = static_cast<std::int32_t>(target.warp_size);
   if (wanted <= 32) {
     plan.team = static_cast<std::int32_t>(std::bit_ceil(static_cast<std::uint32_t>(wanted)));
