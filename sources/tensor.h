@@ -57,12 +57,16 @@ constexpr std::int64_t bytes_of(Dtype dtype) {
 [[noreturn]] void refuse_value(const char* name, std::int64_t given, const char* allowed);
 [[noreturn]] void refuse_value(const char* name, double given, const char* allowed);
 
+// Of ops that count a dimension's elements in 64 bits.
+inline constexpr std::int64_t kLongestExtent = std::int64_t{1} << 40;
+
 // What every tensor of a call is held against.
 struct Place {
   std::int32_t device_type;
   std::int32_t device_id;
   bool may_lack_data;           // workspace and prepare: shapes alone count
   LateTensors* late = nullptr;  // where given: hears of every tensor that is read
+  std::int64_t most_extent = INT32_MAX;  // of a dimension: this, or kLongestExtent
 };
 
 // A tensor that has been read: its strides always present, in elements, and its byte offset applied.
@@ -82,8 +86,8 @@ constexpr bool counts(Dtype dtype) {
          dtype == Dtype::boolean;
 }
 
-// Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents below
-// 2^31, strides that are not negative and data aligned to its elements.
+// Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents that
+// the place allows, strides that are not negative and data aligned to its elements.
 inline Tensor read(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> allowed,
                    const Place& place) {
   if (given == nullptr) refuse_missing(name);
@@ -102,7 +106,8 @@ inline Tensor read(const DLTensor* given, const char* name, int rank, std::initi
   t.shape = given->shape;
   std::int64_t compact = 1, count = 1;
   for (int d = rank - 1; d >= 0; --d) {
-    if (t.shape[d] < 0 || t.shape[d] > INT32_MAX) refuse_extent(name, d, t.shape[d], "0 to 2^31 - 1");
+    if (t.shape[d] < 0 || t.shape[d] > place.most_extent)
+      refuse_extent(name, d, t.shape[d], place.most_extent == INT32_MAX ? "0 to 2^31 - 1" : "0 to 2^40");
     t.strides[d] = given->strides != nullptr ? given->strides[d] : compact;
     // A stride no larger than this cannot overflow what is computed from it.
     if (t.strides[d] < 0 || t.strides[d] > (std::int64_t{1} << 48)) refuse_stride(name, d, t.strides[d], "0 to 2^48");

@@ -118,8 +118,13 @@ void read_range(const quern_histogram_args& args, bool floats, q::HistogramParam
 Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call =
       read_call(runtime, args, kFlags, "enum quern_call_flags and quern_histogram_flags", 4, may_lack_data);
+  Place long_place = call.place;
+  long_place.most_extent = kLongestExtent;
   const Tensor x = read(
-      args.x, "x", 2, {Dtype::i8, Dtype::u8, Dtype::i32, Dtype::i64, Dtype::f16, Dtype::bf16, Dtype::f32}, call.place);
+      args.x, "x", 2, {Dtype::i8, Dtype::u8, Dtype::i32, Dtype::i64, Dtype::f16, Dtype::bf16, Dtype::f32}, long_place);
+  if (x.shape[0] > INT32_MAX) refuse_extent("x", 0, x.shape[0], "0 to 2^31 - 1");
+  // A block counts a bin in 32 bits.
+  if (x.shape[1] > UINT32_MAX) refuse_extent("x", 1, x.shape[1], "0 to 2^32 - 1");
   const Tensor out = read(args.counts, "counts", 2, {Dtype::i32, Dtype::i64}, call.place);
   expect_unit_stride(x, "x", 1);
   expect_unit_stride(out, "counts", 1);
@@ -135,7 +140,7 @@ Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, b
   q::HistogramParams& p = problem.params;
   p.x = x.data, p.x_stride = x.strides[0];
   p.counts = out.data, p.counts_stride = out.strides[0], p.wide = out.dtype == Dtype::i64;
-  p.rows = static_cast<q::i32>(x.shape[0]), p.n = static_cast<q::i32>(x.shape[1]);
+  p.rows = static_cast<q::i32>(x.shape[0]), p.n = x.shape[1];
   p.bins = static_cast<q::i32>(out.shape[1]);
   const bool clamp = (args.flags & QUERN_HISTOGRAM_CLAMP) != 0;
   p.below = clamp ? 0 : -1, p.above = clamp ? p.bins - 1 : -1;
@@ -153,6 +158,7 @@ Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, b
   const std::int64_t room = std::max<std::int64_t>(call.sms * kBlocksPerSm / std::max(p.rows, 1), 1);
   const std::int64_t parts = std::clamp<std::int64_t>(p.n / kLeastPart, 1, room),
                      chunks = p.n / width_of(problem.shape);
+  if (chunks > INT32_MAX) refuse_extent("x", 1, x.shape[1], "0 to 2^31 - 1 where rows are not aligned to 16 bytes");
   p.part = static_cast<q::i32>(std::max<std::int64_t>((chunks + parts - 1) / parts, 1));
   p.parts = static_cast<q::i32>(parts);
   problem.most_blocks = args.max_sms > 0 ? call.sms * kBlocksPerSm : INT32_MAX;

@@ -106,16 +106,18 @@ QUERN_DEVICE void count_bin(const HistogramParams& p, SharedPlace bins, i64 row,
   }
 }
 
-// What a block takes at once, all of it there or not.
+// What a block takes at once: of the `left` chunks from `tile` on as many as it can, all of them there or not.
 template <bool narrow, bool whole>
-QUERN_DEVICE void count_tile(const HistogramParams& p, const Element* x, i64 row, i32 tile, i32 end, SharedPlace bins) {
+QUERN_DEVICE void count_tile(const HistogramParams& p, const Element* x, i64 row, i32 tile, i32 left,
+                             SharedPlace bins) {
+  x += i64{tile} * kWidth;
   Chunk held[kAtOnce];
   QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-    const i32 at = tile + j * kHistogramThreads + thread_index();
-    if (whole || at < end) held[j] = load_packed<Element, kWidth>(x + i64{at} * kWidth);
+    const i32 at = j * kHistogramThreads + thread_index();
+    if (whole || at < left) held[j] = load_packed<Element, kWidth>(x + i64{at} * kWidth);
   }
   QUERN_UNROLL for (int j = 0; j < kAtOnce; ++j) {
-    const bool has = whole || tile + j * kHistogramThreads + thread_index() < end;
+    const bool has = whole || j * kHistogramThreads + thread_index() < left;
     QUERN_UNROLL for (int k = 0; k < kWidth; ++k)
         count_bin(p, bins, row, has ? bin_of_bits<Element, narrow>(p, element_of(held[j], k)) : -1);
   }
@@ -125,18 +127,14 @@ template <bool narrow>
 QUERN_DEVICE void count_part(const HistogramParams& p, i64 row, i32 part, SharedPlace bins) {
   constexpr i32 kTile = kAtOnce * kHistogramThreads;
   const Element* x = reinterpret_cast<const Element*>(p.x) + row * p.x_stride;
-  const i32 chunks = p.n / kWidth, begin = part * p.part;
+  const i32 chunks = static_cast<i32>(p.n / kWidth), begin = part * p.part;
   const i32 end = chunks - begin < p.part ? chunks : begin + p.part;
-  QUERN_ROLLED for (i32 tile = begin; tile < end; tile += kTile) {
-    if (end - tile >= kTile) {
-      count_tile<narrow, true>(p, x, row, tile, end, bins);
-    } else {
-      count_tile<narrow, false>(p, x, row, tile, end, bins);
-    }
-  }
+  i32 tile = begin;
+  QUERN_ROLLED for (; end - tile >= kTile; tile += kTile) count_tile<narrow, true>(p, x, row, tile, end - tile, bins);
+  if (tile < end) count_tile<narrow, false>(p, x, row, tile, end - tile, bins);
   // What is left of the row behind its last chunk.
   if constexpr (kWidth > 1) {
-    const i32 at = chunks * kWidth + thread_index();
+    const i64 at = i64{chunks} * kWidth + thread_index();
     if (part == p.parts - 1 && warp() == 0) {
       i32 bin = -1;
       if (at < p.n) bin = bin_of_bits<Element, narrow>(p, reinterpret_cast<const Bits*>(x)[at]);

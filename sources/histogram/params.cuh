@@ -12,9 +12,9 @@ struct HistogramParams {
   const u8* x;
   u8* counts;
   i64 x_stride, counts_stride;  // elements between rows
-  i64 first;
+  i64 first, n;
   f32 low, high, scale;
-  i32 rows, n, bins;
+  i32 rows, bins;
   i32 parts;             // of a row, a block each
   i32 part;              // chunks of one
   i32 copies;            // of the bins in shared memory, a power of two

@@ -12,6 +12,8 @@ namespace quern::ops::reduce {
 
 inline constexpr int kResults = q::kReduceResults;
 inline constexpr std::int64_t kMost = INT32_MAX;
+// What a block takes at once begins below this and may end beyond it, still in 32 bits.
+inline constexpr std::int64_t kLongestRow = kMost - 65535;
 
 // A dimension of x that has more than one element: strides in elements.
 struct Dim {

@@ -99,10 +99,12 @@ class Reader {
   bool reduced(int d) const { return (axes_ >> d & 1) != 0; }
 
   Tensor read_elements(const DLTensor* given, const char* name, int rank) {
+    Place place = call_.place;
+    place.most_extent = kLongestExtent;  // plan() says how long a row may be
     return read_either_way(*given, name, [&](const DLTensor& forwards) {
-      if (dtype_of(given->dtype) == Dtype::u8) return read_fp8(&forwards, name, rank, args_.type, "type", call_.place);
+      if (dtype_of(given->dtype) == Dtype::u8) return read_fp8(&forwards, name, rank, args_.type, "type", place);
       return ops::read(&forwards, name, rank,
-                       {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::i8}, call_.place);
+                       {Dtype::f32, Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::i8}, place);
     });
   }
   void read_x() {
@@ -286,8 +288,8 @@ class Reader {
     const std::int64_t nominal = segments * ((run.extent + each - 1) / each);
     const std::int64_t steps = (run.extent + (each > 1 && !aligned(reduced_, kept_) ? each - 1 : 0) + each - 1) / each;
     const std::int64_t length = segments * steps;
-    if (length > kMost)
-      refuse("x has rows of " + std::to_string(elements) + " elements; allowed: at most 2^31 - 1, and " +
+    if (length > kLongestRow)
+      refuse("x has rows of " + std::to_string(elements) + " elements; allowed: at most 2^31 - 2^16, and " +
              std::to_string(vector) + " times as many where they lie beside each other");
     p.run = run.extent;
     p.steps = divisor(static_cast<std::int32_t>(std::clamp<std::int64_t>(steps, 1, kMost)));

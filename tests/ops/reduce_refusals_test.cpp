@@ -34,6 +34,18 @@ TEST(ReduceRefuses, EveryWrongArgument) {
          static std::int64_t four[] = {4};
          d.out[0].shape = four;
        }},
+      {"a row too long",
+       {"x has rows of 2147483648 elements", "2^31 - 2^16"},
+       [](P d) {
+         static std::int64_t shape[] = {5, std::int64_t{1} << 31}, apart[] = {std::int64_t{1} << 34, 2};
+         d.x.tensor.shape = shape, d.x.tensor.strides = apart;
+       }},
+      {"too many results",
+       {"out.shape[0]", "2^31 - 1"},
+       [](P d) {
+         static std::int64_t shape[] = {std::int64_t{1} << 31, 1}, of_out[] = {std::int64_t{1} << 31};
+         d.x.tensor.shape = shape, d.x.tensor.strides = nullptr, d.out[0].shape = d.out[1].shape = of_out;
+       }},
       {"out's rank", {"out", "dimensions"}, [](P d) { d.out[0].ndim = 3; }},
       {"out's dtype", {"out", "int64"}, [](P d) { d.out[0].dtype = kInt64; }},
       {"out1's dtype", {"out1", "f32"}, [](P d) { d.out[1].dtype = kFloat32; }},
