@@ -1,7 +1,9 @@
 // The sample op: a token a row, from its logits.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
 
 #include "sources/clusters.h"
 #include "sources/common_headers.h"
@@ -11,6 +13,7 @@
 #include "sources/ops.h"
 #include "sources/sample/edits.h"
 #include "sources/sample/read.h"
+#include "sources/together.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::sample {
@@ -239,6 +242,18 @@ void choose(Problem& problem, const jit::DeviceInfo& device) {
   if (problem.blocks == 0) problem.shape = asked, problem.shape.edits = asked.edits || asked.filters;
 }
 
+// The kernel for many rows takes some seconds to compile, that for few rows a fifth to a third of it. Where the first
+// is not there yet, the second, whose tokens are the same, does the call.
+void keep_rows_meanwhile(Problem& problem, const Runtime& runtime, const quern_sample_args& args) {
+  const jit::TargetInfo& limits = runtime.driver->device().limits;
+  const jit::Spec wanted = kConstants.to_spec(problem.shape, limits.target);
+  if (runtime.engine->find(wanted) != nullptr) return;
+  Problem kept = problem;
+  kept.shape.streams = false;
+  kept.blocks = blocks_of_row(kept, limits);
+  if (kept.blocks != 0 && !is_ready_or_begins(runtime, wanted, args.flags, args.stream)) problem = kept;
+}
+
 void list_index_data(const q::SampleParams& p, IndexList* list) {
   if (p.count == 0) return;
   if (p.rows != nullptr) {
@@ -257,25 +272,32 @@ void prepare(const Runtime& runtime, const quern_sample_args& args) {
   const jit::DeviceInfo& device = runtime.driver->device();
   const Problem read = read_problem(args, runtime, true);
   // Calls of fewer rows may have another kernel.
+  std::array<jit::Spec, 2> specs;
+  std::size_t count = 0;
   for (const std::int64_t rows : {std::int64_t{read.params.count}, few_rows(device.sm_count)}) {
     if (rows > read.params.count) continue;
     Problem problem = read;
     problem.params.count = static_cast<std::int32_t>(rows);
     choose(problem, device);
-    kernel_for(runtime, kConstants.to_spec(problem.shape, device.limits.target), args.flags, args.stream);
+    specs[count++] = kConstants.to_spec(problem.shape, device.limits.target);
   }
+  const std::span<const jit::Spec> wanted(specs.data(), count);
+  begin_kernels(runtime, wanted, args.flags, args.stream);
+  for (const jit::Spec& spec : wanted) kernel_for(runtime, spec, args.flags, args.stream);
 }
 
 void run(const Runtime& runtime, const quern_sample_args& args) {
+  const jit::DeviceInfo& device = runtime.driver->device();
   Problem problem = read_problem(args, runtime, false);
   // Rows and biases that are out of range are told in the caller's status, on `host` too; without one they are checked
   // here.
   if (args.status == nullptr)
     check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem.params, &list); });
-  choose(problem, runtime.driver->device());
+  choose(problem, device);
+  if (problem.shape.streams) keep_rows_meanwhile(problem, runtime, args);
   divide_rows(&problem);
-  launch_problem(runtime, &problem, kConstants.to_spec(problem.shape, runtime.driver->device().limits.target),
-                 args.workspace, args.workspace_size, args.flags, args.stream, "launching sample");
+  launch_problem(runtime, &problem, kConstants.to_spec(problem.shape, device.limits.target), args.workspace,
+                 args.workspace_size, args.flags, args.stream, "launching sample");
 }
 
 }  // namespace quern::ops::sample

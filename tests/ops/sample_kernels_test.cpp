@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
+#include "tests/ops/manifest.h"
 #include "tests/ops/sample_inputs.h"
+#include "tests/support/temporary_folder.h"
 
 namespace quern::test {
 namespace {
@@ -33,6 +36,12 @@ SampleInput make_usual(Random& random, std::int64_t vocab, std::size_t rows, boo
   return in;
 }
 
+// NaN, of rows with nothing left, as a number that compares.
+SampleOutput without_nan(SampleOutput out) {
+  for (float& v : out.logprobs) v = std::isnan(v) ? 1.0f : v;
+  return out;
+}
+
 // A filter that is given and off is the portable kernel's, without it the call is for clusters: to the bit the same.
 TEST(SampleKernels, DrawTheSameTokens) {
   Random random("sample kernels");
@@ -55,6 +64,43 @@ TEST(SampleKernels, DrawTheSameTokens) {
       if (HasFailure()) return;
     }
   }
+}
+
+// Where the kernel for many rows would have to be waited for, that for few rows does the call, and the other is there
+// when its compilation has ended.
+TEST(SampleKernels, AnotherServesWhileTheOneForManyRowsIsCompiled) {
+  auto device = sized<quern_device_info>();
+  ASSERT_EQ(quern_device(context(), &device, nullptr), QUERN_OK);
+  Random random("sample meanwhile");
+  const SampleInput in = make_usual(random, 5000, static_cast<std::size_t>(device.sm_count) / 2 + 1, true, false);
+  const SampleOutput expected = without_nan(SampleCall(in).run());
+  const TemporaryFolder folder;
+  const Context fresh = make_context([&](quern_context_options& o) { o.cache_path = folder.c_str(); });
+  const auto has = [&](const char* constant) {
+    const std::vector<std::string> lines = manifest_of(fresh.get());
+    return std::ranges::any_of(lines, [&](const std::string& line) { return line.find(constant) != line.npos; });
+  };
+  auto error = sized<quern_error>();
+  for (const bool ready : {false, true}) {
+    SampleCall call(in);
+    call.prepare();
+    ASSERT_EQ(quern_sample(fresh.get(), &call.args, &error), QUERN_OK) << error.text;
+    synchronize();
+    EXPECT_TRUE(without_nan(call.read()) == expected) << "QUERN_TEST_SEED=" << run_seed();
+    if (ready) break;
+    EXPECT_TRUE(has("streams=0")) << "the call waited for the kernel for many rows";
+    ASSERT_EQ(quern_wait(fresh.get(), 120000, &error), QUERN_OK) << error.text;
+    EXPECT_TRUE(has("streams=1"));
+  }
+  // Nobody stands in for a call that may not wait.
+  const TemporaryFolder other;
+  const Context cached = make_context([&](quern_context_options& o) { o.cache_path = other.c_str(); });
+  SampleCall call(in);
+  call.prepare();
+  call.args.flags |= QUERN_CALL_CACHED_ONLY;
+  EXPECT_EQ(quern_sample(cached.get(), &call.args, &error), QUERN_MISS);
+  EXPECT_TRUE(std::string_view(error.text).find("BLOCKS=") != std::string_view::npos)
+      << "not the kernel for many rows: " << error.text;
 }
 
 // What may stay is guessed from a part of the row: where the guess lets too much or too little through, the row is read
@@ -181,12 +227,6 @@ TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
       if (HasFailure()) return;
     }
   }
-}
-
-// NaN, of rows with nothing left, as a number that compares.
-SampleOutput without_nan(SampleOutput out) {
-  for (float& v : out.logprobs) v = std::isnan(v) ? 1.0f : v;
-  return out;
 }
 
 // `host` in an unfair order with late copies, by seed: a missing barrier gives another token, or none.

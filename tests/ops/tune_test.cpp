@@ -18,6 +18,7 @@
 #include "tests/ops/gemm_kinds.h"
 #include "tests/ops/gemm_problem.h"
 #include "tests/ops/manifest.h"
+#include "tests/support/temporary_folder.h"
 
 namespace quern::test {
 namespace {
@@ -58,19 +59,13 @@ std::vector<Found> tune(quern_context* context, const std::string& manifest, std
 // A cache of its own: what one test has tuned is nobody else's.
 class Tune : public testing::Test {
  protected:
-  Tune() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "quern-tune-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed for " + pattern);
-    folder_ = pattern;
-  }
-  ~Tune() override { std::filesystem::remove_all(folder_); }
   Context open() const {
     return make_context([&](quern_context_options& options) { options.cache_path = folder_.c_str(); });
   }
-  std::string path(const char* name) const { return (folder_ / name).string(); }
+  std::string path(const char* name) const { return (folder_.path() / name).string(); }
 
  private:
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
 };
 
 constexpr const char* kLine = "gemm * dtype=bf16 n=136 k=96\n";
