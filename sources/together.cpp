@@ -2,6 +2,7 @@
 #include "sources/together.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "jit/error.h"
 
@@ -30,6 +31,11 @@ void begin_kernels(const Runtime& runtime, std::span<const jit::Spec> specs, std
 
 bool is_ready_or_begins(const Runtime& runtime, const jit::Spec& spec, std::uint32_t call_flags, void* stream) {
   if (runtime.engine->find(spec) != nullptr || !may_wait(runtime, call_flags)) return true;
+  if (runtime.driver->capturing(stream)) {
+    // A graph keeps the kernel that it has recorded, so that what an earlier call began is waited for.
+    runtime.engine->wait(std::chrono::hours(24));
+    return true;
+  }
   try {
     runtime.engine->ready(spec, jit::Miss::background, stream);
     return true;

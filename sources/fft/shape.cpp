@@ -18,9 +18,10 @@ namespace {
 
 constexpr std::int32_t kEach = 8;  // numbers of a thread, where there are threads enough and no radix is larger
 constexpr std::int32_t kMostThreads = 1024;
-constexpr std::int32_t kBlockThreads = 128;    // where teams are parts of a warp
-constexpr std::int32_t kBanks = 16;            // of numbers: 8 bytes each
-constexpr std::int32_t kWidestButterfly = 13;  // a larger radix is a sum of as many terms
+constexpr std::int32_t kBlockThreads = 128;  // where teams are parts of a warp
+constexpr std::int32_t kBanks = 16;          // of numbers: 8 bytes each
+constexpr std::int32_t kWidestPower = 16;    // of two
+constexpr std::int32_t kWidestPrime = 13;    // a larger one is a sum of as many terms
 
 constexpr Names<Kind, 4> kKinds = {
     {{"forward", Kind::forward}, {"inverse", Kind::inverse}, {"real", Kind::real}, {"to_real", Kind::to_real}}};
@@ -52,15 +53,15 @@ void factor(std::int32_t length, Plan* plan) {
     for (; odd % prime == 0; odd /= prime) primes[count++] = prime;
   }
   for (std::size_t i = 0; i < count; ++i) {
-    if (primes[i] > kWidestButterfly) add(primes[i]);
+    if (primes[i] > kWidestPrime) add(primes[i]);
   }
-  // As few passes as radices up to 16 allow, and these as small as that allows.
+  // As few passes as kWidestPower allows, and these as small as that allows.
   for (std::int32_t passes = (twos + 3) / 4; passes > 0; --passes) {
     const std::int32_t bits = (twos + passes - 1) / passes;
     add(1 << bits), twos -= bits;
   }
   for (std::size_t i = count; i-- > 0;) {
-    if (primes[i] <= kWidestButterfly) add(primes[i]);
+    if (primes[i] <= kWidestPrime) add(primes[i]);
   }
   if (plan->passes == 0) add(1);
 }
@@ -109,7 +110,7 @@ jit::Unit unit(const jit::Spec& spec) {
   add("HAS_WINDOW", shape.window), add("FRAMED", shape.framed);
   add("X_PAIRS", may_pair_x(shape) && shape.x_pairs), add("OUT_PAIRS", may_pair_out(shape) && shape.out_pairs);
   add("TEAM", plan.team), add("TEAMS", plan.teams), add("PITCH", plan.pitch), add("PADDED", plan.padded);
-  add("WIDEST", kWidestButterfly), add("BLOCKS_PER_SM", resident);
+  add("WIDEST", kWidestPower), add("BLOCKS_PER_SM", resident);
   unit.max_shared_bytes = plan.shared_bytes();
   unit.source = embedded("fft/fft.cuh");
   unit.headers = device_headers(unit.target);
@@ -124,11 +125,12 @@ void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {
 const Op op{"fft", unit, parse, list, constants};
 
 // Of 65 536 registers 64 or more a thread, 80 where blocks are small enough or butterflies are of 11 or 13 numbers, and
-// 96 where several rows share a block.
+// 96 where they are of two warps or several rows share one.
 std::int32_t blocks_per_sm(const Plan& plan) {
   if (plan.teams > 1) return 5;
   const bool wide = std::ranges::any_of(plan.radices, [](std::int32_t radix) { return radix == 11 || radix == 13; });
-  return std::max((plan.threads() <= 256 || wide ? 768 : kMostThreads) / plan.threads(), 1);
+  const std::int32_t threads = plan.threads() <= 64 ? 640 : plan.threads() <= 256 || wide ? 768 : kMostThreads;
+  return std::max(threads / plan.threads(), 1);
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
@@ -140,7 +142,7 @@ Plan plan_of(const Shape& shape, const jit::TargetInfo& target) {
                 "fft: n is " + std::to_string(shape.n) + "; allowed: 1 to 16384, and even ones to 32768 of real rows");
   Plan plan;
   factor(length, &plan);
-  const bool wide = std::ranges::find(plan.radices, 16) != plan.radices.end();
+  const bool wide = std::ranges::find(plan.radices, kWidestPower) != plan.radices.end();
   const std::int32_t each = wide ? 2 * kEach : kEach, wanted = (length + each - 1) / each;
   const auto warp = static_cast<std::int32_t>(target.warp_size);
   if (wanted <= 32) {
