@@ -2,9 +2,10 @@
 
     python3 tests/bench/tune_random.py [--products N] [--seed N] [--json FILE]
 
-Needs an NVIDIA GPU of the Hopper generation and build/bin/quern; with --json PyTorch, too. N and K are those of a projection of a real model at
-some tensor parallelism or odd, three log-uniform numbers of rows to each; the seed is drawn at the start and printed.
-`quern tune --again` measures every candidate of each product. A gain is the model's choice's time over the fastest's.
+Needs an NVIDIA GPU of the Hopper generation and build/bin/quern; with --json PyTorch, too. N and K are those of a
+projection of a real model at some tensor parallelism or odd, three log-uniform numbers of rows to each; the seed is
+drawn at the start and printed. `quern tune --again` measures every candidate of each product. A gain is the model's
+choice's time over the fastest's.
 
 SPDX-License-Identifier: Apache-2.0
 """
