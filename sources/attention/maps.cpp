@@ -39,8 +39,7 @@ jit::TensorMap map_of(const Runtime& runtime, const Problem& problem, const Tili
   desc.stride[1] = stride(v.head_bytes, row * tokens);
   desc.stride[2] = stride(shape.paged ? v.page_bytes : 0, row * tokens * heads);
   desc.box[0] = static_cast<std::uint32_t>(q::kSpanBytes / bytes);
-  const int keys = tiling.block / tiling.code_parts;
-  desc.box[1] = static_cast<std::uint32_t>(shape.paged ? q::box_keys(shape.page_size, keys) : keys);
+  desc.box[1] = static_cast<std::uint32_t>(shape.paged ? q::box_keys(shape.page_size, tiling.block) : tiling.block);
   desc.box[2] = desc.box[3] = 1;
   desc.swizzle = kSwizzle128;
   desc.l2_promotion = jit::kPromote128;

@@ -100,11 +100,6 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
     if (bytes_each == 1 && block != q::kTurnedKeys) continue;
     if (shape.dim_v / 2 + block / 2 + block / 8 * bytes_each > kRegisters - 14 * helpers) continue;
     const bool two = bytes_each == 2 && tiles == 2 && shape.dim_v / 2 + block <= room_of_two;
-    // Codes come in halves of blocks where boxes of the page's tokens make these up.
-    const int half_box = shape.paged ? q::box_keys(shape.page_size, block / 2) : block / 2;
-    const bool halves =
-        block % 32 == 0 && block / 2 % half_box == 0 && (!shape.paged || shape.page_size % half_box == 0);
-    const int parts = widened && halves ? 2 : 1;
     for (int codes = widened ? 2 : 0; codes >= (widened ? 1 : 0); --codes) {
       for (int stages = kMostStages; stages >= 2; --stages) {
         const auto bytes = static_cast<std::uint32_t>(
@@ -115,8 +110,7 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
         const int warps = threads / static_cast<int>(target.warp_size);
         Tiling tiling{rows, 1, warps, block, stages, tiles, 1, 1, threads, bytes};
         tiling.two_weights = two;
-        tiling.code_parts = parts;
-        tiling.code_stages = codes * parts;
+        tiling.code_stages = codes;
         return tiling;
       }
     }

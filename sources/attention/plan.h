@@ -73,8 +73,7 @@ struct Tiling {
   int columns = 0;                 // of wide heads: at once
   bool hold_queries = false;       // and whether the queries stay in shared memory
   bool two_weights = false;        // of warpgroups: registers have room for two blocks of weights
-  int code_stages = 0;             // and parts of blocks of codes on their way to what is multiplied,
-  int code_parts = 1;              // so many of a block
+  int code_stages = 0;             // and blocks of codes on their way to what is multiplied
 };
 // Whether the target has warpgroups, and they can copy and multiply what the shape says, whatever its variant.
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target);

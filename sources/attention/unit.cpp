@@ -130,10 +130,7 @@ jit::Unit to_unit(const Shape& shape, jit::Target target) {
     define("QUERY_STAGES", t.query_stages);
     define("WHOLE_MAXIMA", static_cast<int>(pairs));
     define("TWO_WEIGHTS", static_cast<int>(t.two_weights));
-    if (t.code_stages != 0) {
-      define("CODE_STAGES", t.code_stages);
-      define("CODE_PARTS", t.code_parts);
-    }
+    if (t.code_stages != 0) define("CODE_STAGES", t.code_stages);
     // One warp issues a block's copies in time where they are few.
     if (warpgroups) define("COPY_WARPS", shape.paged && shape.page_size < 128 ? 2 : 1);
     // Well below the L2 of the chips that have warpgroups, 50 MB: of one half data comes to the other by a longer way.

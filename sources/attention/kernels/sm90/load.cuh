@@ -26,19 +26,16 @@ struct KeyCopies {
   QUERN_DEVICE void copy(const TensorMap& map, u8* stages, const SharedArray<Mbarrier>& full,
                          const SharedArray<Mbarrier>& empty, PipelineState<kCopyStages>& state, const Place& at,
                          i32 head) const {
-    constexpr int kBytes = kSpans * kCopyKeys * kSpanBytes, kPartBoxes = kBoxes / kCopyParts;
-    QUERN_UNROLL for (int part = 0; part < kCopyParts; ++part) {
-      acquire(empty, state);
-      if (lane() == 0) mbarrier_arrive_expect(full, state.stage, kBytes);
-      sync_warp();
-      const i32 in_part = box - part * kPartBoxes;
-      if (span < kSpans && (kCopyParts == 1 || (in_part >= 0 && in_part < kPartBoxes))) {
-        const i32 to = state.stage * kBytes + (span * kCopyKeys + in_part * kBoxKeys) * kSpanBytes;
-        tma_load(SharedArray<u8>(stages), to, map, full, state.stage, CacheHint::normal, span * kCopySpanElements,
-                 at.token, head, at.page);
-      }
-      state.next();
+    constexpr int kBytes = kSpans * kBlock * kSpanBytes;
+    acquire(empty, state);
+    if (lane() == 0) mbarrier_arrive_expect(full, state.stage, kBytes);
+    sync_warp();
+    if (span < kSpans) {
+      const i32 to = state.stage * kBytes + (span * kBlock + box * kBoxKeys) * kSpanBytes;
+      tma_load(SharedArray<u8>(stages), to, map, full, state.stage, CacheHint::normal, span * kCopySpanElements,
+               at.token, head, at.page);
     }
+    state.next();
   }
 
   template <bool kKeys, bool kValues>

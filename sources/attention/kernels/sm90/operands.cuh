@@ -57,15 +57,9 @@ template <int count>
 QUERN_DEVICE f32x2 two_sums(const f32 (&o)[count], int i) {
   return kEights && (i >> 2 & 1) ? f32x2{o[i + 1], o[i]} : f32x2{o[i], o[i + 1]};
 }
-// A block of codes may come in two parts, so that the next block's first is on its way while the second is widened.
-#ifndef CODE_PARTS
-#define CODE_PARTS 1
-#endif
-inline constexpr int kCopyParts = CODE_PARTS, kCopyKeys = kBlock / kCopyParts;
-// One box of a copy by tensor map: the keys of a block, or part of one, that share a page.
-inline constexpr int kBoxKeys = PAGED ? box_keys(PAGE_SIZE, kCopyKeys) : kCopyKeys, kBoxes = kBlock / kBoxKeys;
-static_assert(kBlock % kCopyParts == 0 && kCopyKeys % kBoxKeys == 0 && kBoxKeys % 8 == 0,
-              "a box begins where a swizzle's pattern does");
+// One box of a copy by tensor map: the keys of a block that share a page.
+inline constexpr int kBoxKeys = PAGED ? box_keys(PAGE_SIZE, kBlock) : kBlock, kBoxes = kBlock / kBoxKeys;
+static_assert(kBlock % kBoxKeys == 0 && kBoxKeys % 8 == 0, "a box begins where a swizzle's pattern does");
 
 // Where a block's keys lie that one box brings: a page and a token in it. Behind the sequence's last key there is no
 // page, and what is copied from there is zeros.

@@ -36,11 +36,11 @@ inline constexpr int kTurnedBytes = kEights ? kDimV * kSpanBytes : 0;
 #ifndef CODE_STAGES
 #define CODE_STAGES 0
 #endif
-inline constexpr int kCopyStages = kWidened ? CODE_STAGES : kStages;  // of parts of blocks
+inline constexpr int kCopyStages = kWidened ? CODE_STAGES : kStages;
 inline constexpr int kCopySpansK = spans_of(kDimK, kCacheBytes), kCopySpansV = spans_of(kDimV, kCacheBytes);
 inline constexpr int kCopySpanElements = kSpanBytes / kCacheBytes;
-inline constexpr int kCodeBytesK = kWidened ? kCopySpansK * kCopyKeys * kSpanBytes : 0;
-inline constexpr int kCodeBytesV = kWidened ? kCopySpansV * kCopyKeys * kSpanBytes : 0;
+inline constexpr int kCodeBytesK = kWidened ? kCopySpansK * kBlock * kSpanBytes : 0;
+inline constexpr int kCodeBytesV = kWidened ? kCopySpansV * kBlock * kSpanBytes : 0;
 static_assert(kBoxes * kCopySpansK <= kWarp && kBoxes * kCopySpansV <= kWarp, "each lane copies one box");
 
 // Where registers have room for two blocks of weights those of a block are made while those of the one before are

@@ -24,12 +24,12 @@ struct WidenPlaces {
   }
 };
 
-// The thread's share of a block, or part of one, with so many spans of elements. Its row is always the same one modulo
-// 8, so that all places are a constant way from the first ones.
+// The thread's share of a block with so many spans of elements. Its row is always the same one modulo 8, so that all
+// places are a constant way from the first ones.
 template <int kSpans>
 struct Widening {
-  static constexpr int kSteps = kCopyKeys / WidenPlaces::kRowsAtOnce, kAll = kSpans * kSteps;
-  static_assert(kCopyKeys % WidenPlaces::kRowsAtOnce == 0);
+  static constexpr int kSteps = kBlock / WidenPlaces::kRowsAtOnce, kAll = kSpans * kSteps;
+  static_assert(kBlock % WidenPlaces::kRowsAtOnce == 0);
   const u8* halves[2];  // the first of a span of codes, which is two of elements, and of its second half
   u8* elements;
   i32 row;
@@ -40,7 +40,7 @@ struct Widening {
         row(places.row) {}
 
   QUERN_DEVICE Codes load(int span, int step) const {
-    const void* const from = halves[span % 2] + (span / 2 * kCopyKeys + step * WidenPlaces::kRowsAtOnce) * kSpanBytes;
+    const void* const from = halves[span % 2] + (span / 2 * kBlock + step * WidenPlaces::kRowsAtOnce) * kSpanBytes;
     return *static_cast<const Codes*>(from);
   }
   QUERN_DEVICE void store(int span, int step, const Codes& v) const {
@@ -89,27 +89,23 @@ struct WidenedBlocks {
   // `last` is called before others are told.
   template <class Last>
   QUERN_DEVICE void next(const WidenPlaces& places, i32 valid, const Last& last) {
-    QUERN_UNROLL for (int part = 0; part < kCopyParts; ++part) {
-      const bool whole = part + 1 == kCopyParts;
-      const i32 rest = valid - part * kCopyKeys;
-      await(full_codes, of_codes);
-      if (part == 0) acquire(empty, state);
-      const Widening<kSpans> widening(places, codes + of_codes.stage * kCodeBytes,
-                                      elements + (state.stage * kSpans * kBlock + part * kCopyKeys) * kSpanBytes);
-      if (rest < kCopyKeys) {
-        widening.some(rest);
-      } else {
-        widening.all();
-      }
-      if (whole) last(state);
-      fence_async();
-      sync_warp();
-      if (elect_one()) {
-        mbarrier_arrive(empty_codes, of_codes.stage);
-        if (whole) mbarrier_arrive(full, state.stage);
-      }
-      of_codes.next();
+    await(full_codes, of_codes);
+    acquire(empty, state);
+    const Widening<kSpans> widening(places, codes + of_codes.stage * kCodeBytes,
+                                    elements + state.stage * (kSpans * kBlock * kSpanBytes));
+    if (valid < kBlock) {
+      widening.some(valid);
+    } else {
+      widening.all();
     }
+    last(state);
+    fence_async();
+    sync_warp();
+    if (elect_one()) {
+      mbarrier_arrive(empty_codes, of_codes.stage);
+      mbarrier_arrive(full, state.stage);
+    }
+    of_codes.next();
     state.next();
   }
 };
