@@ -110,6 +110,8 @@ struct GroupedFp8Gemm {
   const quern_epilogue* epilogue = nullptr;
   std::int32_t a_type = 0;
   std::int32_t b_type = 0;
+  std::int32_t expected_rows = 0;
+  std::int32_t reserved = 0;
   QUERN_CALLS(grouped_fp8_gemm);
 };
 

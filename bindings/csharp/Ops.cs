@@ -140,6 +140,8 @@ namespace Quern {
     public IntPtr Epilogue;
     public int AType;
     public int BType;
+    public int ExpectedRows;
+    public int Reserved;
   }
 
   /// <summary>quern_gemm_args.</summary>
@@ -1314,7 +1316,7 @@ namespace Quern {
     }
 
     public void GroupedFp8Gemm(GroupedFp8GemmArgs args) {
-      args.Size = 128;
+      args.Size = 136;
       var error = Error.Blank();
       if (args.Workspace == IntPtr.Zero) {
         Check(Native.quern_grouped_fp8_gemm_workspace(Handle, ref args, out var bytes, ref error), error);
@@ -1324,12 +1326,12 @@ namespace Quern {
       CheckRun(Native.quern_grouped_fp8_gemm(Handle, ref args, ref error), error);
     }
     public void GroupedFp8GemmPrepare(GroupedFp8GemmArgs args) {
-      args.Size = 128;
+      args.Size = 136;
       var error = Error.Blank();
       Check(Native.quern_grouped_fp8_gemm_prepare(Handle, ref args, ref error), error);
     }
     public ulong GroupedFp8GemmWorkspace(GroupedFp8GemmArgs args) {
-      args.Size = 128;
+      args.Size = 136;
       var error = Error.Blank();
       Check(Native.quern_grouped_fp8_gemm_workspace(Handle, ref args, out var bytes, ref error), error);
       return bytes;

@@ -751,6 +751,8 @@ typedef struct quern_grouped_fp8_gemm_args {
   const quern_epilogue *epilogue;
   int32_t a_type;
   int32_t b_type;
+  int32_t expected_rows;
+  int32_t reserved;
 } quern_grouped_fp8_gemm_args;
 enum quern_gemm_flags {
   QUERN_GEMM_TF32 = 65536,

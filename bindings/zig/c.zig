@@ -784,6 +784,8 @@ pub const quern_grouped_fp8_gemm_args = extern struct {
     epilogue: [*c]const quern_epilogue = null,
     a_type: i32 = 0,
     b_type: i32 = 0,
+    expected_rows: i32 = 0,
+    reserved: i32 = 0,
 };
 
 pub const quern_gemm_args = extern struct {
@@ -1656,7 +1658,7 @@ comptime {
     if (@sizeOf(quern_kv_copy_pages_args) != 120) @compileError("quern_kv_copy_pages_args");
     if (@sizeOf(quern_epilogue) != 72) @compileError("quern_epilogue");
     if (@sizeOf(quern_fp8_gemm_args) != 96) @compileError("quern_fp8_gemm_args");
-    if (@sizeOf(quern_grouped_fp8_gemm_args) != 128) @compileError("quern_grouped_fp8_gemm_args");
+    if (@sizeOf(quern_grouped_fp8_gemm_args) != 136) @compileError("quern_grouped_fp8_gemm_args");
     if (@sizeOf(quern_gemm_args) != 72) @compileError("quern_gemm_args");
     if (@sizeOf(quern_quantized_gemm_args) != 128) @compileError("quern_quantized_gemm_args");
     if (@sizeOf(quern_quantize_args) != 120) @compileError("quern_quantize_args");

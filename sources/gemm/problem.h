@@ -18,7 +18,8 @@ struct Problem {
   q::GemmParams params;
   std::uint32_t flags;
   void* stream;
-  bool precise;  // f32 products without tensor cores
+  bool precise;               // f32 products without tensor cores
+  std::int64_t expected_rows;  // of an expert that has any; 0: nothing is said
 };
 
 // The results that an epilogue's operands are views of: [groups][m][columns]. A plain product has no group dimension;

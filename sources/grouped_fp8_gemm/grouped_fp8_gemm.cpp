@@ -99,6 +99,10 @@ Problem read_problem(const quern_grouped_fp8_gemm_args& args, const Runtime& run
   if (args.status != nullptr)
     p.status = reinterpret_cast<std::int32_t*>(read_ints(args.status, "status", 1, place).data);
 
+  if (args.reserved != 0) refuse_value("reserved", std::int64_t{args.reserved}, "0");
+  if (args.expected_rows < 0) refuse_value("expected_rows", std::int64_t{args.expected_rows}, "0 and more");
+  problem.expected_rows = args.expected_rows;
+
   shape.a = a.dtype, shape.b = b.dtype;
   p.a = a.data, p.b = b.data;
   p.m = static_cast<std::int32_t>(rows), p.n = static_cast<std::int32_t>(n), p.k = static_cast<std::int32_t>(k);

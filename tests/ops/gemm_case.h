@@ -53,6 +53,7 @@ struct GemmCase {
   bool scales_by_row = false;  // blocks: scale_a is row-major; else m is contiguous, round_up(m, 4) apart
 
   std::vector<int> counts;  // grouped: rows of each expert
+  int expected_rows = 0;    // grouped
   int first_offset = 0;     // contiguous: rows before the first expert's
   bool gathered = false;    // contiguous: by indices
   int tokens = 0;           // rows of a, where they are gathered

@@ -79,15 +79,22 @@ TEST(GemmPrepare, NoSmallerCallMakesAKernelNorNeedsMore) {
   }
 }
 
-// The rows of a grouped product are a maximum too, whoever has them.
+// The rows of a grouped product are a maximum too, whoever has them and however many of an expert are expected.
 TEST(GroupedGemmPrepare, NoSmallerCallMakesAKernelNorNeedsMore) {
-  for (const Product product : {Product::contiguous, Product::masked}) {
+  struct Most {
+    Product product;
+    int expected;
+  };
+  for (const auto& [product, expected] : {Most{Product::contiguous, 0}, Most{Product::masked, 0},
+                                          Most{Product::contiguous, 150}, Most{Product::masked, 70}}) {
+    SCOPED_TRACE(expected);
     const Context fresh = make_context();
     GemmCase most;
     most.product = product;
     most.counts = {0, 0, 0};
     most.m = product == Product::masked ? 100 : 300;
-    most.n = 72;
+    most.n = expected == 0 ? 72 : 4096;
+    most.expected_rows = expected;
     auto error = sized<quern_error>();
     GemmTensors tensors(most);
     ASSERT_EQ(tensors.prepare(fresh.get(), &error), QUERN_OK) << error.text;
@@ -98,6 +105,7 @@ TEST(GroupedGemmPrepare, NoSmallerCallMakesAKernelNorNeedsMore) {
       GemmCase c = most;
       c.m = m;
       c.counts = {m / 3, 0, m / 4};
+      if (expected != 0) c.expected_rows = m % 3 * 5 * m / 10;
       c.flags |= QUERN_CALL_CACHED_ONLY;
       GemmProblem problem(c, Random("smaller"));
       ASSERT_NO_FATAL_FAILURE(problem.run(fresh.get()));

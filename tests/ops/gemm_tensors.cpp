@@ -186,12 +186,14 @@ void GemmTensors::set_args(const GemmCase& given) {
     case Product::contiguous:
       common(grouped), scales(grouped);
       grouped.offsets = offsets.get();
+      grouped.expected_rows = given.expected_rows;
       grouped.indices = given.gathered ? indices.get() : nullptr;
       grouped.status = status.get();
       break;
     case Product::masked:
       common(grouped), scales(grouped);
       grouped.counts = counts.get();
+      grouped.expected_rows = given.expected_rows;
       grouped.status = status.get();
       break;
   }

@@ -58,6 +58,8 @@ TEST(GroupedGemmRefuses, EveryWrongArgument) {
   using A = quern_grouped_fp8_gemm_args&;
   using T = GemmTensors&;
   const std::vector<GemmMistake> of_both = {
+      in_args("expected_rows", {"expected_rows", "-1"}, [](A a, T) { a.expected_rows = -1; }),
+      in_args("reserved", {"reserved", "1"}, [](A a, T) { a.reserved = 1; }),
       in_args("neither offsets nor counts", {"offsets", "counts"}, [](A a, T) { a.offsets = a.counts = nullptr; }),
       in_args("offsets and counts", {"offsets", "counts"},
               [](A a, T t) { a.offsets = t.offsets.get(), a.counts = t.counts.get(); }),

@@ -50,6 +50,12 @@ std::vector<GemmCase> by_offsets() {
   add("blocks_tiny", contiguous(kTiny), in_blocks);
   add("blocks_large", contiguous(kLarge), [](GemmCase& c) { in_blocks(c), c.n = 264, c.k = 272; });
   add("blocks_row_major", contiguous(kTiny), [](GemmCase& c) { in_blocks(c), c.scales_by_row = true; });
+  // Whatever is expected: more than there is, fewer, and what experts are padded to.
+  for (const int rows : {1, 40, 128, 5000}) {
+    add("expected_" + std::to_string(rows), contiguous(kTiny), [&](GemmCase& c) { c.expected_rows = rows; });
+    add("blocks_expected_" + std::to_string(rows), contiguous({128, 0, 0, 256, 0, 0, 0, 128}),
+        [&](GemmCase& c) { in_blocks(c), c.expected_rows = rows, c.n = 264; });
+  }
   add("unaligned_offsets", contiguous(kTiny, 11), [](GemmCase& c) { c.first_offset = 5; });
   add("spare_rows", contiguous(kTiny, 13));
   add("no_rows", contiguous({0, 0, 0}));
@@ -103,6 +109,10 @@ std::vector<GemmCase> by_counts() {
   add("blocks_tiny", masked({3, 0, 16, 1}, 16), in_blocks);
   add("blocks_small", masked({3, 0, 40, 17}, 45), [](GemmCase& c) { in_blocks(c), c.k = 272; });
   add("blocks_row_major", masked({3, 0, 16, 1}, 16), [](GemmCase& c) { in_blocks(c), c.scales_by_row = true; });
+  for (const int rows : {1, 40, 300}) {
+    add("expected_" + std::to_string(rows), masked({3, 0, 130, 1}, 200),
+        [&](GemmCase& c) { in_blocks(c), c.expected_rows = rows; });
+  }
   add("no_rows", masked({0, 0, 0}, 16));
   add("no_capacity", masked({0, 0, 0}, 0));
   add("no_experts", masked({}, 16));

@@ -477,22 +477,23 @@ func (op *Fp8Gemm) workspace(context *C.quern_context, held *holder, size *C.uin
 
 // GroupedFp8Gemm is quern_grouped_fp8_gemm.
 type GroupedFp8Gemm struct {
-	Flags     uint32
-	Stream    unsafe.Pointer
-	Alignment int32
-	MaxSms    int32
-	A         *Tensor
-	B         *Tensor
-	ScaleA    *Tensor
-	ScaleB    *Tensor
-	Out       *Tensor
-	Offsets   *Tensor
-	Counts    *Tensor
-	Indices   *Tensor
-	Status    *Tensor
-	Epilogue  *Epilogue
-	AType     int32
-	BType     int32
+	Flags        uint32
+	Stream       unsafe.Pointer
+	Alignment    int32
+	MaxSms       int32
+	A            *Tensor
+	B            *Tensor
+	ScaleA       *Tensor
+	ScaleB       *Tensor
+	Out          *Tensor
+	Offsets      *Tensor
+	Counts       *Tensor
+	Indices      *Tensor
+	Status       *Tensor
+	Epilogue     *Epilogue
+	AType        int32
+	BType        int32
+	ExpectedRows int32
 }
 
 func (op *GroupedFp8Gemm) args(held *holder) *C.quern_grouped_fp8_gemm_args {
@@ -514,6 +515,7 @@ func (op *GroupedFp8Gemm) args(held *holder) *C.quern_grouped_fp8_gemm_args {
 	args.epilogue = op.Epilogue.raw(held)
 	args.a_type = C.int32_t(op.AType)
 	args.b_type = C.int32_t(op.BType)
+	args.expected_rows = C.int32_t(op.ExpectedRows)
 	return args
 }
 

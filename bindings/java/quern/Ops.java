@@ -330,7 +330,7 @@ public final class Ops {
   /** quern_grouped_fp8_gemm_args. */
   public static final class GroupedFp8Gemm extends Op<GroupedFp8Gemm> {
     public GroupedFp8Gemm() {
-      super("grouped_fp8_gemm", 128);
+      super("grouped_fp8_gemm", 136);
     }
 
     public GroupedFp8Gemm flags(int value) {
@@ -391,6 +391,10 @@ public final class Ops {
 
     public GroupedFp8Gemm bType(int value) {
       return integer(124, value);
+    }
+
+    public GroupedFp8Gemm expectedRows(int value) {
+      return integer(128, value);
     }
   }
 

@@ -101,6 +101,7 @@ class Products(Ops):
         out_dtype: object = "bf16",
         a_type: str | None = None,
         b_type: str | None = None,
+        expected_rows: int = 0,
         constant_b: bool = False,
         **more: Unpack[Epilogue],
     ) -> Any:
@@ -114,11 +115,13 @@ class Products(Ops):
         offsets    [experts+1] int32: expert e has the rows offsets[e] to offsets[e+1]
         counts     [experts] int32: how many of the capacity's rows are there
         indices    contiguous: [rows] int32: row r is made of row indices[r] of a
-        status     [1] int32, zeroed by the caller: what was wrong is or-ed in, enum quern_group_status"""
+        status     [1] int32, zeroed by the caller: what was wrong is or-ed in, enum quern_group_status
+        expected_rows  of an expert that has any, where known: chooses the kernel, results are right for any"""
         rows = None if indices is None else shape_of(indices, "indices", 1)
         return self._product(
             "grouped_fp8_gemm", a, b, out, out_dtype, more, rows, scale_a=scale_a, scale_b=scale_b, offsets=offsets,
-            counts=counts, indices=indices, status=status, a_type=a_type, b_type=b_type, constant_b=constant_b,
+            counts=counts, indices=indices, status=status, a_type=a_type, b_type=b_type, expected_rows=expected_rows,
+            constant_b=constant_b,
         )  # fmt: skip
 
     def quantized_gemm(

@@ -334,6 +334,14 @@ std::vector<Variant> reachable_by_model(const Problem& problem) {
     called.flags = (problem.flags & ~kEarlyCopies) | early;
     const Options options(called);
     for (std::int64_t rows = 1;; rows = row_class(rows) + 1) {
+      // Of calls that expect rows the number of experts' pieces is any up to this one's, and that of calls that say
+      // nothing is the experts'.
+      if (problem.expected_rows != 0) {
+        for (const std::int64_t groups : {std::int64_t{1}, most.groups, std::int64_t{problem.params.groups}}) {
+          options.for_each({rows, groups}, {all_sms(problem), false}, false,
+                           [&](const Choice& choice, const Tiling&) { add(choice.variant); });
+        }
+      }
       for (std::int64_t groups = dense ? 1 : most.groups;; groups = Options::group_class(groups) + 1) {
         for (const bool split_k : {false, true}) {
           if (!split_k || groups == 1) add(options.least({rows, groups}, {all_sms(problem), split_k}).variant);

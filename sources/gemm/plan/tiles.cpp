@@ -74,8 +74,13 @@ bool takes_tensor_maps(const Problem& problem) {
 
 Sizes sizes_of(const Problem& problem) {
   const q::GemmParams& p = problem.params;
-  if (problem.shape.grouping == Grouping::contiguous) return {div_up(p.out_rows, std::max(p.groups, 1)), p.groups};
-  return {p.m, p.groups};
+  const std::int64_t expected = problem.expected_rows;
+  if (problem.shape.grouping == Grouping::contiguous) {
+    if (expected == 0) return {div_up(p.out_rows, std::max(p.groups, 1)), p.groups};
+    // So many times are there that many rows, of whichever expert: what tiles are counted by.
+    return {expected, div_up(p.out_rows, expected)};
+  }
+  return {expected != 0 ? std::min<std::int64_t>(expected, p.m) : p.m, p.groups};
 }
 
 std::int64_t columns_of(const Problem& problem) { return problem.shape.gate ? problem.params.n / 2 : problem.params.n; }

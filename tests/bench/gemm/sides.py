@@ -71,8 +71,8 @@ class Quern:
             "fp8_gemm", a=given.a, b=given.b, scale_a=given.scale_a, scale_b=given.scale_b, out=given.out, **launch
         )
 
-    def grouped(self, given: Operands, **rows: torch.Tensor) -> Call:
-        """`rows`: offsets, counts or indices."""
+    def grouped(self, given: Operands, **rows: torch.Tensor | int) -> Call:
+        """`rows`: offsets, counts, indices or expected_rows."""
         return self.call(
             "grouped_fp8_gemm",
             a=given.a,

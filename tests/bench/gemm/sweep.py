@@ -20,7 +20,7 @@ from quern import Context
 
 from .clock import Clock
 from .operands import GROUP, LIMIT, Operands, dequantised, difference, rows_fastest
-from .projections import random_experts, random_shape, with_blocks
+from .projections import BLOCK, random_experts, random_shape, with_blocks
 from .shapes import KINDS, Shape
 from .sides import CUBLASLT, DEEPGEMM, QUERN, Call, Peers, Quern
 
@@ -228,8 +228,9 @@ class Sweep:
         )
         offsets = torch.nn.functional.pad(of_experts.cumsum(0, dtype=torch.int32), (1, 0))
         given_rows = {"offsets": offsets} if contiguous else {"counts": of_experts}
-        makers: dict[str, Any] = {QUERN: lambda given: self._quern.grouped(given, **given_rows)}
-        deepgemm, expected = self._peers.deepgemm, max(1, sum(counts) // shape.groups)
+        # What the peer is told, too: what experts are padded to, or their mean.
+        deepgemm, expected = self._peers.deepgemm, BLOCK if contiguous else max(1, sum(counts) // shape.groups)
+        makers: dict[str, Any] = {QUERN: lambda given: self._quern.grouped(given, expected_rows=expected, **given_rows)}
         if deepgemm and contiguous:
             makers[DEEPGEMM] = lambda given: deepgemm.contiguous(given, expert_of_rows)
         elif deepgemm:

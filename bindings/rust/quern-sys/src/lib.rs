@@ -1133,6 +1133,8 @@ pub struct quern_grouped_fp8_gemm_args {
     pub epilogue: *const quern_epilogue,
     pub a_type: i32,
     pub b_type: i32,
+    pub expected_rows: i32,
+    pub reserved: i32,
 }
 
 impl Default for quern_grouped_fp8_gemm_args {

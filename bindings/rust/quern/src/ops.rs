@@ -505,6 +505,10 @@ impl<'a> GroupedFp8Gemm<'a> {
         self.args.b_type = value;
         self
     }
+    pub fn expected_rows(mut self, value: i32) -> Self {
+        self.args.expected_rows = value;
+        self
+    }
 }
 
 // SAFETY: these are the op's own functions, and every field was set through a setter.
