@@ -254,11 +254,17 @@ Outcome Database::open_file(Access access) {
   if (connection_ != nullptr) return {};
   std::unique_ptr<Connection> connection;
   const auto open = [&] { connection = std::make_unique<Connection>(path(), mode, options_.mac_key); };
-  if (writable() && hot_journal()) {
+  const bool rolls_back = writable() && hot_journal();
+  const FileKind before = rolls_back ? inspect_file(path()) : FileKind::foreign;
+  if (rolls_back) {
     // Only after the roll-back does the header say what the file is.
     Connection(path(), Mode::write).number(R"(PRAGMA user_version)");
   }
-  switch (inspect_file(path())) {
+  const FileKind kind = inspect_file(path());
+  // What was ours was not made another's by its own journal: that brought back what was damaged.
+  if (kind == FileKind::foreign && before != FileKind::foreign && before != FileKind::unreadable)
+    return set_aside("what its journal brought back is not whole");
+  switch (kind) {
     case FileKind::ours:
       if (connection == nullptr) open();
       break;

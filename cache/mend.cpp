@@ -94,7 +94,8 @@ void Database::keep_beside() {
 
 Outcome Database::rebuild_locked(const Salvager& fill, bool keep, std::string* lost) {
   const FileKind kind = inspect_file(path());
-  if (kind == FileKind::foreign || kind == FileKind::newer)
+  // What was ours until it was found damaged, `keep`, may look like anything.
+  if (kind == FileKind::newer || (kind == FileKind::foreign && !keep))
     return open_file(Access::write);  // says why it is left alone
   std::unique_ptr<Connection> old;
   // Twice: the first opening plays a journal back, on which the header depends.
