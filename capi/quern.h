@@ -1090,8 +1090,9 @@ typedef struct quern_grouped_fp8_gemm_args {
   const quern_epilogue *epilogue;
   int32_t a_type; /* enum quern_fp8, where a is uint8 */
   int32_t b_type; /* enum quern_fp8, where b is uint8 */
-  int32_t expected_rows; /* of an expert that has any, where the caller knows: what experts are padded to, or the mean. It
-                            chooses the kernel; results are right for any. 0: rows / experts; masked: the capacity */
+  int32_t expected_rows; /* of an expert that has any, where the caller knows: what experts are padded to, or the
+                            mean. It chooses the kernel; results are right for any. 0: rows / experts; masked: the
+                            capacity */
   int32_t reserved;      /* 0 */
 } quern_grouped_fp8_gemm_args;
 

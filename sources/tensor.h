@@ -64,8 +64,8 @@ inline constexpr std::int64_t kLongestExtent = std::int64_t{1} << 40;
 struct Place {
   std::int32_t device_type;
   std::int32_t device_id;
-  bool may_lack_data;           // workspace and prepare: shapes alone count
-  LateTensors* late = nullptr;  // where given: hears of every tensor that is read
+  bool may_lack_data;                    // workspace and prepare: shapes alone count
+  LateTensors* late = nullptr;           // where given: hears of every tensor that is read
   std::int64_t most_extent = INT32_MAX;  // of a dimension: this, or kLongestExtent
 };
 

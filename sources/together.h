@@ -16,9 +16,8 @@ namespace quern::ops {
 void begin_kernels(const Runtime& runtime, std::span<const jit::Spec> specs, std::uint32_t call_flags, void* stream);
 
 // Whether a call takes this kernel: false where it would have to wait for its compilation, which then goes on in the
-// background. The caller has another kernel with the same results.
-// Where the stream is being captured, what has been begun is waited for. Throws what kernel_for() throws, but for a call that
-// may not wait leaves that to it.
+// background. The caller has another kernel with the same results. Where the stream is being captured, what has been
+// begun is waited for. Throws what kernel_for() throws, but for a call that may not wait leaves that to it.
 bool is_ready_or_begins(const Runtime& runtime, const jit::Spec& spec, std::uint32_t call_flags, void* stream);
 
 }  // namespace quern::ops

@@ -18,7 +18,7 @@ struct Problem {
   q::GemmParams params;
   std::uint32_t flags;
   void* stream;
-  bool precise;               // f32 products without tensor cores
+  bool precise;                // f32 products without tensor cores
   std::int64_t expected_rows;  // of an expert that has any; 0: nothing is said
 };
 
