@@ -14,15 +14,23 @@
 namespace quern::ops::conv2d {
 namespace {
 
-constexpr Names<Kernel, 3> kKernels = {
-    {{"windows", Kernel::windows}, {"direct", Kernel::direct}, {"implicit", Kernel::implicit}}};
-constexpr Names<Tile, 2> kTiles = {{{"64x128", Tile::rows64}, {"128x128", Tile::rows128}}};
+constexpr Names<Kernel, 4> kKernels = {{{"windows", Kernel::windows},
+                                        {"direct", Kernel::direct},
+                                        {"implicit", Kernel::implicit},
+                                        {"persistent", Kernel::persistent}}};
+constexpr Names<Tile, 5> kTiles = {{{"64x128", Tile::rows64},
+                                    {"128x128", Tile::rows128},
+                                    {"128x64", Tile::columns64},
+                                    {"128x176", Tile::columns176},
+                                    {"128x256", Tile::columns256}}};
 constexpr Names<std::int32_t, 5> kActivations = {{{"none", QUERN_ACTIVATION_DEFAULT},
                                                   {"relu", QUERN_ACTIVATION_RELU},
                                                   {"gelu", QUERN_ACTIVATION_GELU},
                                                   {"gelu_tanh", QUERN_ACTIVATION_GELU_TANH},
                                                   {"silu", QUERN_ACTIVATION_SILU}}};
-constexpr bool is_implicit(const Shape& shape) { return shape.kernel == Kernel::implicit; }
+constexpr bool is_implicit(const Shape& shape) {
+  return shape.kernel == Kernel::implicit || shape.kernel == Kernel::persistent;
+}
 constexpr auto kConstants = describe<Shape>(
     tag_conv2d, "conv2d", choice<&Shape::kernel>("kernel", nullptr, kKernels),
     choice<&Shape::x>("dtype", nullptr, kFloatDtypes), choice<&Shape::tile>("tile", nullptr, kTiles).when(is_implicit),
@@ -34,18 +42,30 @@ Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kCon
 
 jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   const Shape shape = kConstants.read(given);
-  if (is_implicit(shape) && shape.x == Dtype::f32)
-    throw Error(QUERN_INVALID, "conv2d: dtype is f32; allowed with kernel implicit: f16, bf16");
+  if (!is_implicit(shape)) return kConstants.to_spec(shape, target.target);
+  const bool persistent = shape.kernel == Kernel::persistent;
+  if (shape.x == Dtype::f32)
+    throw Error(QUERN_INVALID, std::string("conv2d: dtype is f32; allowed with kernel ") +
+                                   (persistent ? "persistent" : "implicit") + ": f16, bf16");
+  if (persistent ? shape.tile == Tile::rows64 : shape.tile > Tile::rows128) {
+    throw Error(QUERN_INVALID,
+                std::string("conv2d: tile is ") + kTiles[static_cast<std::size_t>(shape.tile)].name +
+                    "; allowed with kernel " +
+                    (persistent ? "persistent: 128x64, 128x128, 128x176, 128x256" : "implicit: 64x128, 128x128"));
+  }
   return kConstants.to_spec(shape, target.target);
 }
 
 jit::Unit unit(const jit::Spec& spec) {
   const Shape shape = kConstants.to_shape(spec);
   if (is_implicit(shape)) {
+    const bool persistent = shape.kernel == Kernel::persistent;
     jit::Unit product = gemm::to_unit(product_shape(shape), tag_gemm, jit::Target::from_tag(spec.target));
-    product.op = "conv2d", product.entry = "quern_convolution_implicit";
+    product.op = "conv2d";
+    product.entry = persistent ? "quern_convolution_persistent" : "quern_convolution_implicit";
     product.constants.push_back({"WINDOWS_FIRST", shape.places_first ? "0" : "1"});
-    product.source = embedded("conv2d/kernels/implicit.cuh");
+    if (persistent) product.constants.push_back({"BIAS", shape.bias ? "1" : "0"});
+    product.source = embedded(persistent ? "conv2d/kernels/persistent.cuh" : "conv2d/kernels/implicit.cuh");
     return product;
   }
   const bool windows = shape.kernel == Kernel::windows;

@@ -13,17 +13,20 @@
 namespace quern::ops::conv2d {
 
 enum class Kernel : std::uint8_t {
-  windows,  // lays out x or weight for a matrix product
-  direct,   // the convolution without a matrix product
-  implicit  // a matrix product that reads windows where x has them
+  windows,    // lays out x or weight for a matrix product
+  direct,     // the convolution without a matrix product
+  implicit,   // a matrix product that reads windows where x has them
+  persistent  // the same on Hopper
 };
 
-enum class Tile : std::uint8_t { rows64, rows128 };  // by 128 columns
+// Of the implicit products: rows64 and rows128, by 128 columns, are the portable one's; of 128 rows, by as many
+// columns, are the persistent one's.
+enum class Tile : std::uint8_t { rows64, rows128, columns64, columns176, columns256 };
 
 struct Shape {
   Kernel kernel = Kernel::windows;
   Dtype x = Dtype::bf16;
-  // Of the implicit product:
+  // Of the implicit products:
   bool places_first = false;  // out's places are the product's columns
   bool bias = false;
   std::int32_t activation = QUERN_ACTIVATION_DEFAULT;
@@ -37,8 +40,8 @@ jit::Spec to_spec(const Shape& shape, jit::Target target);
 
 // The epilogue of a product: the activation of its sums with the bias, which lies along rows or columns.
 const quern_expression* formula(std::int32_t activation, bool bias, bool rows);
-// The implicit product's shape as gemm's portable kernel has it, which says all of its kernel but for where windows
-// lie.
+// The implicit product's shape as gemm's portable or persistent kernel has it, which says all of its kernel but for
+// where windows lie and, of the persistent one, the bias.
 gemm::Shape product_shape(const Shape& shape);
 
 // Of rows and of columns.

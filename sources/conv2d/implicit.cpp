@@ -1,4 +1,4 @@
-// The implicit product: its tile, its kernel and its launch.
+// The implicit products, the portable one and Hopper's: which of them and of which tile, its kernel and its launch.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
@@ -10,6 +10,7 @@
 #include "sources/conv2d/params.cuh"
 #include "sources/divisor.h"
 #include "sources/expression/expression.h"
+#include "sources/gemm/plan/maps.h"
 #include "sources/gemm/plan/tiling.h"
 #include "sources/gemm/problem.h"
 #include "sources/launch.h"
@@ -18,7 +19,31 @@
 namespace quern::ops::conv2d {
 namespace {
 
-constexpr Tile kTiles[] = {Tile::rows64, Tile::rows128};
+// A kernel with its tile.
+struct Form {
+  Kernel kernel;
+  Tile tile;
+  friend bool operator==(const Form&, const Form&) = default;
+};
+struct FormFacts {
+  Form form;
+  gemm::Variant variant;  // of gemm's kernels, whose tiles and stages it has
+  double k_block;         // microseconds of a k block of a tile, and of all else that a tile takes, as H200s have them
+  double tile;
+};
+constexpr FormFacts kForms[] = {
+    {{Kernel::implicit, Tile::rows64}, gemm::Variant::small, 0.75, 1.0},
+    {{Kernel::implicit, Tile::rows128}, gemm::Variant::medium, 0.75, 2.0},
+    {{Kernel::persistent, Tile::columns64}, gemm::Variant::persistent_128x64, 0.29, 0.3},
+    {{Kernel::persistent, Tile::rows128}, gemm::Variant::persistent_128x128, 0.38, 0.3},
+    {{Kernel::persistent, Tile::columns176}, gemm::Variant::persistent_128x176, 0.46, 1.8},
+    {{Kernel::persistent, Tile::columns256}, gemm::Variant::persistent_128x256, 0.60, 2.5},
+};
+constexpr const FormFacts& facts_of(Form form) {
+  return *std::find_if(std::begin(kForms), std::end(kForms), [&](const FormFacts& f) { return f.form == form; });
+}
+// Of a launch whose tiles are shared out among multiprocessors, in microseconds: the exchange of sums.
+constexpr double kExchange = 4.0;
 // Rows and columns of x, padding included, have 15 bits in the kernel; distances, of 16 bytes, 31.
 constexpr std::int64_t kMostExtent = 32000, kMostChunks = INT32_MAX - 65536;
 constexpr std::int64_t kMostTiles = static_cast<std::int64_t>(kCounterBytes / 4);  // with a counter each
@@ -27,6 +52,8 @@ constexpr std::int64_t kFewestKBlocks = 4;  // of a block where several share a 
 constexpr double kWorthStreamK = 0.9;
 // What a tile of 64 rows takes for as many results as one of 128.
 constexpr double kLowTile = 1.25;
+// Columns up to which tiles of so many serve: wider ones would be empty for the most part.
+constexpr std::int64_t kNarrow = 64, kMiddle = 128;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
@@ -39,26 +66,86 @@ std::int64_t rows_of(const Convolution& c) {
   return c.places_first ? c.group_outs : c.places.count() * (merges_samples(c) ? c.batch : 1);
 }
 
-Shape shape_of(const Convolution& c, Tile tile) {
-  return {Kernel::implicit, c.dtype, c.places_first, c.has_bias, c.activation, tile};
+std::int64_t columns_of(const Convolution& c) { return c.places_first ? c.places.count() : c.group_outs; }
+// Groups of the product, each with rows and columns of its own.
+std::int64_t product_groups(const Convolution& c) { return merges_samples(c) ? 1 : c.batch; }
+std::int64_t all_sms(const Convolution& c) { return std::max<std::int64_t>(c.call.device->sm_count, 1); }
+
+Shape shape_of(const Convolution& c, Form form) {
+  return {form.kernel, c.dtype, c.places_first, c.has_bias, c.activation, form.tile};
 }
-std::optional<gemm::Tiling> tiling_of(const Convolution& c, Tile tile) {
-  return gemm::tile(product_shape(shape_of(c, tile)), c.call.device->limits);
+std::optional<gemm::Tiling> tiling_of(const Convolution& c, Form form) {
+  return gemm::tile(product_shape(shape_of(c, form)), c.call.device->limits);
 }
 
 bool is_invariant(const Convolution& c) { return (c.flags & QUERN_CALL_BATCH_INVARIANT) != 0; }
-// One tile for all rows where results may not depend on their number.
-Tile tile_of(const Convolution& c) {
-  if (is_invariant(c) && !c.places_first) return Tile::rows128;
-  const std::int64_t rows = rows_of(c);
-  const double low = static_cast<double>(div_up(rows, 64) * 64) * kLowTile;
-  return low < static_cast<double>(div_up(rows, 128) * 128) ? Tile::rows64 : Tile::rows128;
-}
-
 std::int64_t slots_of(const gemm::Tiling& t, std::int64_t sms) { return sms * t.blocks_per_sm; }
 
-const jit::Kernel* kernel_of(const Runtime& runtime, const Convolution& c, Tile tile) {
-  return kernel_for(runtime, to_spec(shape_of(c, tile), c.call.device->limits.target), c.flags, c.stream);
+// How a product's tiles are shared out.
+struct Sharing {
+  std::int64_t tiles, k_blocks, slots, contributors;
+  bool stream_k;  // among more multiprocessors than there are tiles, or the last wave among all
+};
+Sharing sharing_of(const Convolution& c, const gemm::Tiling& t) {
+  Sharing s{};
+  s.tiles = product_groups(c) * div_up(rows_of(c), t.tile_m) * div_up(columns_of(c), t.tile_n);
+  s.k_blocks = div_up(c.k, t.block_k), s.slots = slots_of(t, c.call.sms);
+  s.contributors = std::min(s.slots, s.tiles * s.k_blocks / kFewestKBlocks);
+  const double busy = static_cast<double>(s.tiles) / static_cast<double>(div_up(s.tiles, s.slots) * s.slots);
+  s.stream_k = t.stream_k && !is_invariant(c) && s.tiles <= kMostTiles && s.tiles * s.k_blocks <= INT32_MAX &&
+               busy < kWorthStreamK && (s.contributors > s.tiles || s.tiles >= s.slots);
+  return s;
+}
+
+// What a form takes, in microseconds.
+double cost_of(const Convolution& c, Form form) {
+  const gemm::Tiling t = *tiling_of(c, form);
+  const Sharing s = sharing_of(c, t);
+  const FormFacts& f = facts_of(form);
+  const auto rounds =
+      s.stream_k ? static_cast<double>(s.tiles) / static_cast<double>(std::max<std::int64_t>(s.contributors, 1))
+                 : static_cast<double>(div_up(s.tiles, s.slots));
+  return rounds * (static_cast<double>(s.k_blocks) * f.k_block + f.tile) + (s.stream_k ? kExchange : 0);
+}
+
+// Hopper's kernel, of the tile that its columns make the fastest where rows are many.
+Form widest(const Convolution& c) {
+  const std::int64_t columns = columns_of(c);
+  if (columns <= kNarrow) return {Kernel::persistent, Tile::columns64};
+  if (columns <= kMiddle) return {Kernel::persistent, Tile::rows128};
+  const auto padded = [&](std::int64_t tile) { return div_up(columns, tile) * tile; };
+  return {Kernel::persistent, padded(176) < padded(256) ? Tile::columns176 : Tile::columns256};
+}
+// The portable kernel: one tile for all rows where results may not depend on their number.
+Form portable_form(const Convolution& c) {
+  if (is_invariant(c) && !c.places_first) return {Kernel::implicit, Tile::rows128};
+  const std::int64_t rows = rows_of(c);
+  const double low = static_cast<double>(div_up(rows, 64) * 64) * kLowTile;
+  return {Kernel::implicit, low < static_cast<double>(div_up(rows, 128) * 128) ? Tile::rows64 : Tile::rows128};
+}
+
+// What there is room for: on Hopper all forms, else those of the portable kernel.
+bool takes_persistent(const Convolution& c) { return tiling_of(c, {Kernel::persistent, Tile::rows128}).has_value(); }
+
+// The form of a call. Where results may not depend on the batch neither may the kernel, nor where k is divided.
+Form form_of(const Convolution& c) {
+  Form best = portable_form(c);
+  if (!takes_persistent(c)) return best;
+  if (is_invariant(c)) return widest(c);
+  double least = cost_of(c, best);
+  const std::int64_t columns = columns_of(c);
+  for (const FormFacts& f : kForms) {
+    if (f.form.kernel != Kernel::persistent || (f.form.tile == Tile::columns64) != (columns <= kNarrow) ||
+        (f.form.tile > Tile::columns64 && columns <= kMiddle))
+      continue;
+    const double cost = cost_of(c, f.form);
+    if (cost < least) best = f.form, least = cost;
+  }
+  return best;
+}
+
+const jit::Kernel* kernel_of(const Runtime& runtime, const Convolution& c, Form form) {
+  return kernel_for(runtime, to_spec(shape_of(c, form), c.call.device->limits.target), c.flags, c.stream);
 }
 
 // Of every activation, of every sum.
@@ -84,11 +171,13 @@ const quern_expression* formula(std::int32_t activation, bool bias, bool rows) {
 }
 
 gemm::Shape product_shape(const Shape& shape) {
+  const bool persistent = shape.kernel == Kernel::persistent;
   gemm::Shape product;
-  product.variant = shape.tile == Tile::rows64 ? gemm::Variant::small : gemm::Variant::medium;
+  product.variant = facts_of({shape.kernel, shape.tile}).variant;
   product.a = product.b = product.out = shape.x;
-  product.epilogue = formula(shape.activation, shape.bias, shape.places_first);
-  if (shape.bias) product.operands[0] = shape.x;
+  // The persistent kernel adds the bias to the sums itself: gemm's fast epilogue has no operands.
+  product.epilogue = formula(shape.activation, shape.bias && !persistent, shape.places_first);
+  if (shape.bias && !persistent) product.operands[0] = shape.x;
   return product;
 }
 
@@ -103,30 +192,46 @@ bool takes_implicit(const Convolution& c) {
     last += std::max<std::int64_t>(extent, 1) * stride;
   const std::int64_t laid = c.batch * c.groups * c.image.count() * c.per;
   if (std::max(last, laid) / c.chunk > kMostChunks) return false;
-  return std::all_of(std::begin(kTiles), std::end(kTiles), [&](Tile tile) { return tiling_of(c, tile).has_value(); });
+  return std::all_of(std::begin(kForms), std::end(kForms), [&](const FormFacts& f) {
+    return f.form.kernel != Kernel::implicit || tiling_of(c, f.form).has_value();
+  });
 }
 
 std::uint64_t implicit_bytes(const Convolution& c) {
   std::uint64_t sums = 0;
-  for (const Tile tile : kTiles) {
-    const gemm::Tiling t = *tiling_of(c, tile);
-    const std::int64_t slots = slots_of(t, std::max<std::int64_t>(c.call.device->sm_count, 1));
-    if (t.stream_k && !is_invariant(c)) sums = std::max(sums, 2 * static_cast<std::uint64_t>(slots) * t.sums_bytes());
+  for (const FormFacts& f : kForms) {
+    if (f.form.kernel != Kernel::implicit) continue;
+    const gemm::Tiling t = *tiling_of(c, f.form);
+    if (t.stream_k && !is_invariant(c))
+      sums = std::max(sums, 2 * static_cast<std::uint64_t>(slots_of(t, all_sms(c))) * t.sums_bytes());
   }
   return (kCounterBytes + sums + kPiece - 1) / kPiece * kPiece;
 }
 
 void prepare_implicit(const Runtime& runtime, const Convolution& c) {
-  // The number of rows decides, which fewer samples or places may change.
-  for (const Tile tile : kTiles) {
-    if (tile == tile_of(c) || !(c.places_first || is_invariant(c))) kernel_of(runtime, c, tile);
+  // The number of rows decides, which fewer samples or places may change; places may be columns too.
+  const bool persistent = takes_persistent(c), one_tile = is_invariant(c) && !c.places_first;
+  const std::int64_t columns = columns_of(c);
+  const auto may_be = [&](Form form) {
+    if (form == form_of(c)) return true;
+    if (one_tile) return false;
+    if (form.kernel == Kernel::implicit)
+      return !(persistent && is_invariant(c)) && (!c.places_first || form == portable_form(c));
+    if (!persistent) return false;
+    if (form.tile == Tile::columns64) return columns <= kNarrow || c.places_first;
+    if (form.tile == Tile::rows128) return columns > kNarrow;
+    return columns > kMiddle;
+  };
+  for (const FormFacts& f : kForms) {
+    if (may_be(f.form)) kernel_of(runtime, c, f.form);
   }
 }
 
 void run_implicit(const Runtime& runtime, const Convolution& c, const void* x, const void* weight, void* workspace) {
-  const Tile tile = tile_of(c);
-  const gemm::Tiling t = *tiling_of(c, tile);
-  const jit::Kernel* const kernel = kernel_of(runtime, c, tile);
+  const Form form = form_of(c);
+  const bool persistent = form.kernel == Kernel::persistent;
+  const gemm::Tiling t = *tiling_of(c, form);
+  const jit::Kernel* const kernel = kernel_of(runtime, c, form);
   const bool merged = merges_samples(c);
   const std::int64_t size = bytes_of(c.dtype), places = c.places.count();
   const std::int64_t weight_row = c.lays_weight ? c.k : c.weight.strides[0];
@@ -137,25 +242,22 @@ void run_implicit(const Runtime& runtime, const Convolution& c, const void* x, c
                      sample = c.plain ? c.groups * group : c.x.strides[0];
   q::ImplicitParams p{};
   q::GemmParams& g = p.product;
-  g.k = narrow(c.k), g.m = narrow(rows_of(c)), g.n = narrow(c.places_first ? places : c.group_outs);
-  g.groups = narrow(merged ? 1 : c.batch);
+  g.k = narrow(c.k), g.m = narrow(rows_of(c)), g.n = narrow(columns_of(c));
+  g.groups = narrow(product_groups(c)), g.peers = 1;
   g.a_row = g.b_row = weight_row, g.a_k = g.b_k = 1;
   g.out_group = c.out.strides[0], g.out_row = c.out.strides[c.places_first ? 1 : 3];
   const auto is_whole = [&](const void* data, std::int64_t stride) {
     return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride * size % 16 == 0;
   };
   g.tiles_m = narrow(div_up(g.m, t.tile_m)), g.tiles_n = narrow(div_up(g.n, t.tile_n));
-  const std::int64_t tiles = std::int64_t{g.groups} * g.tiles_m * g.tiles_n, k_blocks = div_up(g.k, t.block_k);
-  if (tiles > INT32_MAX) refuse_extent("x", 0, c.batch, "fewer at once: split the call");
+  const Sharing sharing = sharing_of(c, t);
+  const std::int64_t tiles = sharing.tiles, all = all_sms(c);
+  if (tiles > INT32_MAX / 2) refuse_extent("x", 0, c.batch, "fewer at once: split the call");
   g.tiles = narrow(tiles), g.whole_tiles = 1;
-  const std::int64_t all = std::max<std::int64_t>(c.call.device->sm_count, 1), slots = slots_of(t, c.call.sms);
   gemm::set_panels(g, static_cast<double>(slots_of(t, all)) * t.tile_n / t.tile_m, 1);
-  std::int64_t grid = c.call.sms < all ? std::min(tiles, slots) : tiles;
-  const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
-  const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);
-  if (t.stream_k && !is_invariant(c) && tiles <= kMostTiles && tiles * k_blocks <= INT32_MAX && busy < kWorthStreamK &&
-      (contributors > tiles || tiles >= slots)) {
-    g.whole_tiles = 0, grid = std::max<std::int64_t>(contributors, 1);
+  std::int64_t grid = persistent || c.call.sms < all ? std::min(tiles, sharing.slots) : tiles;
+  if (sharing.stream_k) {
+    g.whole_tiles = 0, grid = std::max<std::int64_t>(sharing.contributors, 1);
     g.arrived = static_cast<std::uint32_t*>(workspace);
     g.partials = reinterpret_cast<float*>(static_cast<std::uint8_t*>(workspace) + kCounterBytes);
   }
@@ -185,7 +287,19 @@ void run_implicit(const Runtime& runtime, const Convolution& c, const void* x, c
       (c.places_first ? bias.row : bias.column) = 1;
       bias.vectors = !c.places_first && is_whole(bias.data, 0);
     }
-    ops::launch(runtime, *kernel, launch, "launching a convolution", p);
+    constexpr const char* kWhat = "launching a convolution";
+    if (!persistent) {
+      ops::launch(runtime, *kernel, launch, kWhat, p);
+      continue;
+    }
+    gemm::Problem problem{};
+    problem.shape = product_shape(shape_of(c, form)), problem.params = g;
+    g.out_mapped = gemm::takes_map_of_out(problem);
+    jit::TensorMap map =
+        c.places_first ? gemm::map_of_a(runtime, problem, t, 1) : gemm::map_of_b(runtime, problem, t, 1);
+    // The kernel has this parameter even if out has no tensor map; then any map will do.
+    jit::TensorMap map_out = g.out_mapped != 0 ? gemm::map_of_out(runtime, problem) : map;
+    ops::launch(runtime, *kernel, launch, kWhat, p, map, map_out);
   }
 }
 

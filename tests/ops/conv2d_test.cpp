@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <memory>
+#include <tuple>
 
 #include "tests/ops/array.h"
 #include "tests/ops/compiled.h"
@@ -36,6 +37,7 @@ struct Case {
   bool bias = true;
   quern_activation activation = QUERN_ACTIVATION_DEFAULT;
   int max_sms = 0, alignment = 0;
+  std::uint32_t flags = 0;
 
   void pad(int by) { top = bottom = left = right = by; }
   void take(std::int64_t kernel, int stride) {
@@ -103,7 +105,7 @@ class Images {
     args.stride_h = c.stride_h, args.stride_w = c.stride_w;
     args.dilation_h = c.dilation_h, args.dilation_w = c.dilation_w, args.groups = c.groups;
     args.pad_top = c.top, args.pad_bottom = c.bottom, args.pad_left = c.left, args.pad_right = c.right;
-    args.activation = c.activation, args.max_sms = c.max_sms, args.alignment = c.alignment;
+    args.activation = c.activation, args.max_sms = c.max_sms, args.alignment = c.alignment, args.flags = c.flags;
     for (Array* a : {&x, &weight, &bias, &out}) a->upload();
   }
   void run(quern_context* context) {
@@ -246,6 +248,78 @@ TEST(Conv2d, IsTheSumOverItsWindow) {
   }
 }
 
+// On `host`, which has the products of Hopper's warpgroups, results that may not depend on the batch are those of the
+// persistent kernel: what else would be the portable one's, and tiles of every width, of several rounds too.
+std::vector<Case> persistent_cases() {
+  std::vector<Case> all;
+  for (const Case& c : cases()) {
+    const bool overlap = c.kernel_h * c.kernel_w > c.stride_h * c.stride_w;
+    if (overlap && c.type.bytes() == 2 && c.channels / c.groups >= 8 && c.outs / c.groups >= 8) all.push_back(c);
+  }
+  const auto add = [&](const char* name, std::int64_t outs, Order order) {
+    Case& c = all.emplace_back();
+    c.name = name, c.outs = outs, c.x = c.out = order, c.pad(1), c.max_sms = 1;
+    c.weight_channels_last = order == Order::channels;
+  };
+  add("128 columns", 72, Order::channels);
+  add("128 columns, no bias", 128, Order::channels), all.back().bias = false, all.back().channels = 24;
+  add("64 columns, many tiles", 40, Order::channels), all.back().batch = 7, all.back().channels = 72;
+  add("128 columns, many tiles", 104, Order::channels), all.back().batch = 7, all.back().type = Element::f16;
+  add("176 columns", 170, Order::channels), all.back().batch = 3;
+  add("256 columns", 200, Order::channels), all.back().batch = 3, all.back().channels = 40;
+  add("512 columns", 264, Order::channels), all.back().activation = QUERN_ACTIVATION_SILU;
+  add("places are 64 columns", 40, Order::places), all.back().height = all.back().width = 8;
+  add("places are 128 columns, odd", 136, Order::places), all.back().batch = 3;
+  add("places are 256 columns", 136, Order::places), all.back().height = all.back().width = 16;
+  add("places are columns of several tiles", 24, Order::places), all.back().height = 19, all.back().width = 33;
+  for (Case& c : all) c.flags = QUERN_CALL_BATCH_INVARIANT;
+  return all;
+}
+
+TEST(Conv2dPersistent, IsTheSumOverItsWindow) {
+  for (const Case& c : persistent_cases()) {
+    Images images(c);
+    ASSERT_NO_FATAL_FAILURE(images.run(context())) << c.name;
+    images.check();
+  }
+}
+
+TEST(Conv2dPersistent, DoesNotSpill) {
+  if (device_kind() != Kind::host) GTEST_SKIP() << "compiled once, where the device is the host";
+  const Context compiling = compiling_context();
+  std::string why;
+  if (!has_compiler(compiling.get(), "sm_90a", &why)) GTEST_SKIP() << why;
+  std::string lines;
+  for (const char* tile : {"128x64", "128x128", "128x176", "128x256"}) {
+    for (const char* rest : {" places_first=0 bias=1 activation=none\n", " places_first=1 bias=1 activation=silu\n"})
+      lines += std::string("conv2d sm_90a kernel=persistent dtype=bf16 tile=") + tile + rest;
+  }
+  const std::vector<Warmed> warmed = warm(compiling.get(), {"sm_90a"}, lines);
+  EXPECT_EQ(warmed.size(), 8u);
+  expect_compiled(warmed);
+  each_entry(compiling.get(), "sm_90a", warmed,
+             [](const quern_entry& entry) { EXPECT_EQ(entry.local_bytes, 0) << constants_of(entry); });
+}
+
+// A tile belongs to one of the two kernels.
+TEST(Conv2dPersistent, HasTilesOfItsOwn) {
+  for (const auto& [kernel, tile] :
+       {std::pair{"persistent", "64x128"}, {"implicit", "128x256"}, {"implicit", "128x64"}}) {
+    const std::string line = std::string("conv2d host kernel=") + kernel + " dtype=bf16 tile=" + tile +
+                             " places_first=0 bias=0 activation=none\n";
+    auto options = sized<quern_warm_options>();
+    options.manifest = line.data(), options.manifest_length = line.size(), options.flags = QUERN_WARM_LIST_ONLY;
+    auto error = sized<quern_error>();
+    quern_list* list = nullptr;
+    EXPECT_EQ(quern_warm(context(), &options, &list, &error), QUERN_PARTIAL);
+    auto result = sized<quern_warm_result>();
+    ASSERT_EQ(quern_list_warm_result(list, 0, &result), QUERN_OK);
+    EXPECT_EQ(result.outcome, QUERN_WARM_FAILED);
+    EXPECT_NE(std::string(result.text).find(tile), std::string::npos) << result.text;
+    quern_list_free(list);
+  }
+}
+
 // Extents, strides and padding at random.
 TEST(Conv2d, IsTheSumOverAnyWindow) {
   Random random("any window");
@@ -264,6 +338,7 @@ TEST(Conv2d, IsTheSumOverAnyWindow) {
     c.x = static_cast<Order>(below(4)), c.out = static_cast<Order>(below(4));
     c.weight_channels_last = below(2) != 0, c.bias = below(2) != 0;
     c.activation = static_cast<quern_activation>(below(6));
+    c.flags = below(2) != 0 ? QUERN_CALL_BATCH_INVARIANT : 0;
     Images images(c);
     ASSERT_NO_FATAL_FAILURE(images.run(context())) << name;
     images.check();
@@ -298,16 +373,23 @@ TEST(Conv2dScheduling, ChangesNothing) {
     Case c;
     c.name = "unfair", c.x = c.out = order, c.pad(1), c.channels = 40,
     c.weight_channels_last = order == Order::channels;
-    Images images(c);
-    ASSERT_NO_FATAL_FAILURE(images.run(context()));
-    const std::vector<unsigned char> fair = images.out.memory();
-    for (std::uint64_t seed = 0; seed < 5; ++seed) {
-      const Context unfair = make_context([&](quern_context_options& o) {
-        o.flags |= QUERN_CONTEXT_HOST_SEED;
-        o.host_seed = run_seed() * 10 + seed;
-      });
-      ASSERT_NO_FATAL_FAILURE(images.run(unfair.get()));
-      EXPECT_EQ(images.out.memory(), fair) << "seed " << seed;
+    // Of the portable kernel; and of the persistent one, several tiles a block and more k blocks than stages.
+    for (const bool persistent : {false, true}) {
+      if (persistent) {
+        c.flags = QUERN_CALL_BATCH_INVARIANT, c.max_sms = 1, c.channels = 72, c.batch = 4;
+        c.outs = order == Order::channels ? 40 : 200;
+      }
+      Images images(c);
+      ASSERT_NO_FATAL_FAILURE(images.run(context()));
+      const std::vector<unsigned char> fair = images.out.memory();
+      for (std::uint64_t seed = 0; seed < 5; ++seed) {
+        const Context unfair = make_context([&](quern_context_options& o) {
+          o.flags |= QUERN_CONTEXT_HOST_SEED;
+          o.host_seed = run_seed() * 10 + seed;
+        });
+        ASSERT_NO_FATAL_FAILURE(images.run(unfair.get()));
+        EXPECT_EQ(images.out.memory(), fair) << "seed " << seed;
+      }
     }
   }
 }
@@ -316,9 +398,10 @@ TEST(Conv2dScheduling, ChangesNothing) {
 TEST(Conv2d, IsPreparedForFewer) {
   Case most;
   most.name = "prepared", most.batch = 3, most.height = 12, most.width = 10, most.channels = most.outs = 16;
-  for (const auto& [kernel_h, kernel_w] : {std::pair{3, 3}, {1, 3}, {3, 1}, {1, 1}}) {
+  for (const auto& [kernel_h, kernel_w, flags] :
+       {std::tuple{3, 3, 0u}, {1, 3, 0u}, {3, 1, 0u}, {1, 1, 0u}, {3, 3, std::uint32_t{QUERN_CALL_BATCH_INVARIANT}}}) {
     for (const Order order : {Order::places, Order::channels}) {
-      most.x = most.out = order, most.kernel_h = kernel_h, most.kernel_w = kernel_w;
+      most.flags = flags, most.x = most.out = order, most.kernel_h = kernel_h, most.kernel_w = kernel_w;
       const Context own = make_context();
       Images largest(most);
       auto error = sized<quern_error>();

@@ -11,6 +11,46 @@
 
 namespace q {
 
+// As gemm's Loader, by which the pipeline knows it: a thread copies the same 16 bytes of every k block for some lines a
+// fixed number of them apart, divided among the sections.
+template <class Staged>
+class WindowLoader {
+  static constexpr i32 kRowCopies = Staged::kRowBytes / kCopyBytes;
+  static constexpr i32 kLinesAtOnce = kThreads / kRowCopies;
+  static constexpr i32 kPasses = Staged::kRows / kLinesAtOnce;
+  static constexpr bool kDivided = kSections == 2 && kPasses % 2 == 0;
+  static constexpr i32 kPassBytes = kLinesAtOnce * Staged::kPitchBytes;
+  static_assert(kCopyBytes == 16 && kThreads % kRowCopies == 0 && Staged::kRows % kLinesAtOnce == 0);
+
+ public:
+  static constexpr i32 kSectionPasses = kDivided ? kPasses / 2 : kPasses;
+
+  // Lines from `first` on, of which there are those below `lines`.
+  QUERN_DEVICE void begin(const ImplicitParams& p, i32 group, i32 first, i32 lines, i32 first_k_block) {
+    const i32 row = thread_index() / kRowCopies, column = thread_index() % kRowCopies * Windows<kPasses>::kPerPiece;
+    in_stage_ = row * Staged::kPitchBytes + column * static_cast<i32>(sizeof(ElementA));
+    windows_.begin(p, group, first + row, kLinesAtOnce, lines, first_k_block * kBlockK + column);
+  }
+  QUERN_DEVICE void begin_k_block(i32 stage) { to_ = in_stage_ + stage; }
+  QUERN_DEVICE void copy(SharedPlace stages, i32 section, i32 first, i32 last) const {
+    if (!kDivided && section != 0) return;
+    const SharedPlace to = stages + to_;
+    QUERN_UNROLL for (i32 i = first; i < last; ++i) {
+      const auto piece = windows_.piece(i, kDivided && section != 0, kPasses - kSectionPasses);
+      copy_async_16(to + i * kPassBytes, piece.at, piece.there);
+    }
+  }
+  QUERN_DEVICE void stop() { windows_.stop(); }
+  QUERN_DEVICE void finish_section() {
+    if constexpr (kDivided) to_ += kSectionPasses * kPassBytes;
+  }
+  QUERN_DEVICE void finish_k_block() { windows_.next_k_block(); }
+
+ private:
+  Windows<kPasses> windows_;
+  i32 in_stage_ = 0, to_ = 0;
+};
+
 template <bool windows, class T, class Staged>
 struct OperandLoader {
   using Type = WindowLoader<Staged>;

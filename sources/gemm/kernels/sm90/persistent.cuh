@@ -56,7 +56,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, const TensorMap& map_out, 
         promote_k_blocks(work.end_k_block, c);
       }
     } else {
-      accumulate_k_blocks(work.end_k_block, c);
+      accumulate_k_blocks(work.end_k_block, c, [] {});
     }
     if constexpr (kTileScales) result_scales.share(staging.column_scales, kScaleBarrier + consumer);
     if constexpr (kPlainResults) {

@@ -163,8 +163,8 @@ QUERN_DEVICE void store_box(const GemmParams& p, const u8* box, Result* out, i32
 
 // Applies the formula to a thread's accumulators of slice s, eight at a time. The code of the formula exists once: the
 // eights rotate through the same registers.
-template <i32 s>
-QUERN_DEVICE void apply_formula_to(const GemmParams& p, Sums& sums) {
+template <i32 s, class AnySums>
+QUERN_DEVICE void apply_formula_to(const GemmParams& p, AnySums& sums) {
   constexpr i32 kLeft = kSumCount - s * 32, kEights = (kLeft < 32 ? kLeft : 32) / 8;
   QUERN_ROLLED for (i32 eight = 0; eight < kEights; ++eight) {
     f32 x[8];
@@ -178,17 +178,17 @@ QUERN_DEVICE void apply_formula_to(const GemmParams& p, Sums& sums) {
 
 // Finishes slice s of a warp's results, which are scaled already, into a box: 64 columns or what the tile has left.
 // Result is Out; as a template parameter it keeps this from being instantiated for 32-bit outputs.
-template <class Result, i32 s>
-QUERN_DEVICE void stage_slice(const GemmParams& p, Sums& sums, u8* box) {
+template <class Result, i32 s, class AnySums>
+QUERN_DEVICE void stage_slice(const GemmParams& p, AnySums& sums, u8* box) {
   if constexpr (!kPlainFormula) apply_formula_to<s>(p, sums);
   sums.template store<Result, s>(box);
 }
 
 // Finishes and stores slices s, s + 1 ... of a warp's results. `column_scales` are those of the tile, in shared memory.
 // meanwhile() is called while the first slice is being stored.
-template <class Result, i32 s = 0, class Meanwhile>
+template <class Result, i32 s = 0, class AnySums, class Meanwhile>
 QUERN_DEVICE void store_plain_slices(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 warp_line,
-                                     Sums& sums, const f32 (&row_scales)[2], const f32* column_scales, u8* boxes,
+                                     AnySums& sums, const f32 (&row_scales)[2], const f32* column_scales, u8* boxes,
                                      Meanwhile meanwhile) {
   constexpr i32 kSlices = div_up(kTileN, 64);
   const i32 rows = work.rows - work.row - warp_line, columns = p.n - work.column - s * 64;
@@ -230,9 +230,9 @@ QUERN_DEVICE void store_plain_slices(const GemmParams& p, const TensorMap& map_o
 }
 
 // All results of a warp. A template for the same reason as stage_slice.
-template <class Result, class Meanwhile>
+template <class Result, class AnySums, class Meanwhile>
 QUERN_DEVICE void store_plain_rows(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer,
-                                   Sums& sums, const f32 (&row_scales)[2], const f32* column_scales, u8* boxes,
+                                   AnySums& sums, const f32 (&row_scales)[2], const f32* column_scales, u8* boxes,
                                    Meanwhile meanwhile) {
   store_plain_slices<Result>(p, map_out, work, consumer * 64 + warp() % 4 * 16, sums, row_scales, column_scales, boxes,
                              meanwhile);

@@ -216,9 +216,10 @@ QUERN_DEVICE void promote_scaled_k_blocks(const Work& work, const AnyConsumer& c
 
 // All k blocks of a tile whose sums stay on the tensor cores: the products of one k block stay in flight while those of
 // the next begin; by then the stage before has been read. The first k block stands before the loop so that nothing but
-// products writes the accumulators within it: otherwise the compilers of CUDA 12 wait for each product.
-template <class AnyConsumer>
-QUERN_DEVICE void accumulate_k_blocks(i32 k_blocks, const AnyConsumer& c) {
+// products writes the accumulators within it: otherwise the compilers of CUDA 12 wait for each product. issued() is
+// called when the last products have been issued.
+template <class AnyConsumer, class Issued>
+QUERN_DEVICE void accumulate_k_blocks(i32 k_blocks, const AnyConsumer& c, Issued issued) {
   StageState at = c.state;
   c.await(at);
   wgmma_fence();
@@ -234,6 +235,7 @@ QUERN_DEVICE void accumulate_k_blocks(i32 k_blocks, const AnyConsumer& c) {
     before = at;
     at.next();
   }
+  issued();
   wgmma_wait<0>();
   c.release(before);
   c.state = at;
