@@ -47,6 +47,9 @@ const std::vector<Expected>& expected() {
       {"gemm sm_90a variant=split_k_64x128 dtype=bf16", {{"ACQBULK", 2}, {"PREEXIT", 1}, {"FENCE.VIEW.ASYNC", 2}}},
       {"gemm sm_90a variant=swap_ab_64 dtype=f16",
        {{"ACQBULK", 2}, {"PREEXIT", 1}, {"FENCE.VIEW.ASYNC", 1}, {"MEMBAR.ALL.GPU", 1}}},
+      // Windows that came by ordinary copies, and results that leave by bulk copies.
+      {"conv2d sm_90a kernel=persistent dtype=bf16 tile=128x128 places_first=0 bias=1 activation=none",
+       {{"ACQBULK", 1}, {"PREEXIT", 1}, {"FENCE.VIEW.ASYNC", 6}, {"UTMASTG", 1}}},
       // A tensor's scale, by whoever comes last, of what all blocks have found.
       {"quantize sm_90a x=bf16 out=e4m3 front=none scale=find columns=1024", {{"ACQBULK", 1}, {"MEMBAR.SC.GPU", 2}}},
       {"quantize sm_90a x=bf16 out=e4m3 front=rmsnorm scale=find weight=bf16 columns=8192",
