@@ -28,22 +28,23 @@ struct Form {
 struct FormFacts {
   Form form;
   gemm::Variant variant;  // of gemm's kernels, whose tiles and stages it has
-  double k_block;         // microseconds of a k block of a tile, and of all else that a tile takes, as H200s have them
+  double k_block;  // microseconds of a k block of a tile, and of all else that a tile takes, as an H200 had them on
+                   // 2026-11-28
   double tile;
 };
 constexpr FormFacts kForms[] = {
-    {{Kernel::implicit, Tile::rows64}, gemm::Variant::small, 0.75, 1.0},
-    {{Kernel::implicit, Tile::rows128}, gemm::Variant::medium, 0.75, 2.0},
-    {{Kernel::persistent, Tile::columns64}, gemm::Variant::persistent_128x64, 0.29, 0.3},
-    {{Kernel::persistent, Tile::rows128}, gemm::Variant::persistent_128x128, 0.38, 0.3},
-    {{Kernel::persistent, Tile::columns176}, gemm::Variant::persistent_128x176, 0.46, 1.8},
-    {{Kernel::persistent, Tile::columns256}, gemm::Variant::persistent_128x256, 0.60, 2.5},
+    {{Kernel::implicit, Tile::rows64}, gemm::Variant::small, 1.1, 2.0},
+    {{Kernel::implicit, Tile::rows128}, gemm::Variant::medium, 0.9, 3.0},
+    {{Kernel::persistent, Tile::columns64}, gemm::Variant::persistent_128x64, 0.335, 1.0},
+    {{Kernel::persistent, Tile::rows128}, gemm::Variant::persistent_128x128, 0.433, 1.2},
+    {{Kernel::persistent, Tile::columns176}, gemm::Variant::persistent_128x176, 0.55, 2.5},
+    {{Kernel::persistent, Tile::columns256}, gemm::Variant::persistent_128x256, 0.73, 3.0},
 };
 constexpr const FormFacts& facts_of(Form form) {
   return *std::find_if(std::begin(kForms), std::end(kForms), [&](const FormFacts& f) { return f.form == form; });
 }
 // Of a launch whose tiles are shared out among multiprocessors, in microseconds: the exchange of sums.
-constexpr double kExchange = 4.0;
+constexpr double kExchange = 10.0;
 // Rows and columns of x, padding included, have 15 bits in the kernel; distances, of 16 bytes, 31.
 constexpr std::int64_t kMostExtent = 32000, kMostChunks = INT32_MAX - 65536;
 constexpr std::int64_t kMostTiles = static_cast<std::int64_t>(kCounterBytes / 4);  // with a counter each
