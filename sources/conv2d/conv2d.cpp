@@ -66,7 +66,12 @@ jit::Unit unit(const jit::Spec& spec) {
     product.op = "conv2d";
     product.entry = persistent ? "quern_convolution_persistent" : "quern_convolution_implicit";
     product.constants.push_back({"WINDOWS_FIRST", shape.places_first ? "0" : "1"});
-    if (persistent) product.constants.push_back({"BIAS", shape.bias ? "1" : "0"});
+    if (persistent) {
+      product.constants.push_back({"BIAS", shape.bias ? "1" : "0"});
+      for (jit::Constant& each : product.constants) {
+        if (each.name == "STREAM_K") each.value = shares_k(shape) ? "1" : "0";
+      }
+    }
     product.source = embedded(persistent ? "conv2d/kernels/persistent.cuh" : "conv2d/kernels/implicit.cuh");
     return product;
   }

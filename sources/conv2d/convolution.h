@@ -43,6 +43,8 @@ const quern_expression* formula(std::int32_t activation, bool bias, bool rows);
 // The implicit product's shape as gemm's portable or persistent kernel has it, which says all of its kernel but for
 // where windows lie and, of the persistent one, the bias.
 gemm::Shape product_shape(const Shape& shape);
+// Whether several blocks may have parts of a tile's k.
+bool shares_k(const Shape& shape);
 
 // Of rows and of columns.
 struct Plane {

@@ -31,20 +31,19 @@ struct FormFacts {
   double k_block;  // microseconds of a k block of a tile, and of all else that a tile takes, as an H200 had them on
                    // 2026-11-28
   double tile;
+  double exchange;  // of sums of tiles that are shared out
 };
 constexpr FormFacts kForms[] = {
-    {{Kernel::implicit, Tile::rows64}, gemm::Variant::small, 1.1, 2.0},
-    {{Kernel::implicit, Tile::rows128}, gemm::Variant::medium, 0.9, 3.0},
-    {{Kernel::persistent, Tile::columns64}, gemm::Variant::persistent_128x64, 0.335, 1.0},
-    {{Kernel::persistent, Tile::rows128}, gemm::Variant::persistent_128x128, 0.433, 1.2},
-    {{Kernel::persistent, Tile::columns176}, gemm::Variant::persistent_128x176, 0.55, 2.5},
-    {{Kernel::persistent, Tile::columns256}, gemm::Variant::persistent_128x256, 0.73, 3.0},
+    {{Kernel::implicit, Tile::rows64}, gemm::Variant::small, 1.1, 2.0, 10.0},
+    {{Kernel::implicit, Tile::rows128}, gemm::Variant::medium, 0.9, 3.0, 10.0},
+    {{Kernel::persistent, Tile::columns64}, gemm::Variant::persistent_128x64, 0.335, 1.0, 6.0},
+    {{Kernel::persistent, Tile::rows128}, gemm::Variant::persistent_128x128, 0.433, 1.2, 6.0},
+    {{Kernel::persistent, Tile::columns176}, gemm::Variant::persistent_128x176, 0.55, 2.5, 6.0},
+    {{Kernel::persistent, Tile::columns256}, gemm::Variant::persistent_128x256, 0.73, 3.0, 6.0},
 };
 constexpr const FormFacts& facts_of(Form form) {
   return *std::find_if(std::begin(kForms), std::end(kForms), [&](const FormFacts& f) { return f.form == form; });
 }
-// Of a launch whose tiles are shared out among multiprocessors, in microseconds: the exchange of sums.
-constexpr double kExchange = 10.0;
 // Rows and columns of x, padding included, have 15 bits in the kernel; distances, of 16 bytes, 31.
 constexpr std::int64_t kMostExtent = 32000, kMostChunks = INT32_MAX - 65536;
 constexpr std::int64_t kMostTiles = static_cast<std::int64_t>(kCounterBytes / 4);  // with a counter each
@@ -87,26 +86,27 @@ struct Sharing {
   std::int64_t tiles, k_blocks, slots, contributors;
   bool stream_k;  // among more multiprocessors than there are tiles, or the last wave among all
 };
-Sharing sharing_of(const Convolution& c, const gemm::Tiling& t) {
+Sharing sharing_of(const Convolution& c, Form form, const gemm::Tiling& t) {
   Sharing s{};
   s.tiles = product_groups(c) * div_up(rows_of(c), t.tile_m) * div_up(columns_of(c), t.tile_n);
   s.k_blocks = div_up(c.k, t.block_k), s.slots = slots_of(t, c.call.sms);
   s.contributors = std::min(s.slots, s.tiles * s.k_blocks / kFewestKBlocks);
   const double busy = static_cast<double>(s.tiles) / static_cast<double>(div_up(s.tiles, s.slots) * s.slots);
-  s.stream_k = t.stream_k && !is_invariant(c) && s.tiles <= kMostTiles && s.tiles * s.k_blocks <= INT32_MAX &&
-               busy < kWorthStreamK && (s.contributors > s.tiles || s.tiles >= s.slots);
+  s.stream_k = shares_k(shape_of(c, form)) && !is_invariant(c) && s.tiles <= kMostTiles &&
+               s.tiles * s.k_blocks <= INT32_MAX && busy < kWorthStreamK &&
+               (s.contributors > s.tiles || s.tiles >= s.slots);
   return s;
 }
 
 // What a form takes, in microseconds.
 double cost_of(const Convolution& c, Form form) {
   const gemm::Tiling t = *tiling_of(c, form);
-  const Sharing s = sharing_of(c, t);
+  const Sharing s = sharing_of(c, form, t);
   const FormFacts& f = facts_of(form);
   const auto rounds =
       s.stream_k ? static_cast<double>(s.tiles) / static_cast<double>(std::max<std::int64_t>(s.contributors, 1))
                  : static_cast<double>(div_up(s.tiles, s.slots));
-  return rounds * (static_cast<double>(s.k_blocks) * f.k_block + f.tile) + (s.stream_k ? kExchange : 0);
+  return rounds * (static_cast<double>(s.k_blocks) * f.k_block + f.tile) + (s.stream_k ? f.exchange : 0);
 }
 
 // Hopper's kernel, of the tile that its columns make the fastest where rows are many.
@@ -182,6 +182,11 @@ gemm::Shape product_shape(const Shape& shape) {
   return product;
 }
 
+bool shares_k(const Shape& shape) {
+  // Of wide tiles there would be too many sums, in registers and in the workspace.
+  return shape.kernel == Kernel::implicit || shape.tile == Tile::columns64 || shape.tile == Tile::rows128;
+}
+
 bool takes_implicit(const Convolution& c) {
   if (bytes_of(c.dtype) != 2) return false;
   const std::int64_t rows = c.image.rows + c.pad_begin.rows + c.pad_end.rows,
@@ -201,10 +206,9 @@ bool takes_implicit(const Convolution& c) {
 std::uint64_t implicit_bytes(const Convolution& c) {
   std::uint64_t sums = 0;
   for (const FormFacts& f : kForms) {
-    if (f.form.kernel != Kernel::implicit) continue;
-    const gemm::Tiling t = *tiling_of(c, f.form);
-    if (t.stream_k && !is_invariant(c))
-      sums = std::max(sums, 2 * static_cast<std::uint64_t>(slots_of(t, all_sms(c))) * t.sums_bytes());
+    if (!shares_k(shape_of(c, f.form)) || is_invariant(c)) continue;
+    if (const std::optional<gemm::Tiling> of = tiling_of(c, f.form))
+      sums = std::max(sums, 2 * static_cast<std::uint64_t>(slots_of(*of, all_sms(c))) * of->sums_bytes());
   }
   return (kCounterBytes + sums + kPiece - 1) / kPiece * kPiece;
 }
@@ -251,7 +255,7 @@ void run_implicit(const Runtime& runtime, const Convolution& c, const void* x, c
     return reinterpret_cast<std::uintptr_t>(data) % 16 == 0 && stride * size % 16 == 0;
   };
   g.tiles_m = narrow(div_up(g.m, t.tile_m)), g.tiles_n = narrow(div_up(g.n, t.tile_n));
-  const Sharing sharing = sharing_of(c, t);
+  const Sharing sharing = sharing_of(c, form, t);
   const std::int64_t tiles = sharing.tiles, all = all_sms(c);
   if (tiles > INT32_MAX / 2) refuse_extent("x", 0, c.batch, "fewer at once: split the call");
   g.tiles = narrow(tiles), g.whole_tiles = 1;

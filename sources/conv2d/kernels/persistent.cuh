@@ -3,8 +3,10 @@
 // are those of gemm's persistent kernel.
 //
 // Narrow tiles are multiplied by one warpgroup each, in turn: one stores its results while the other multiplies, since
-// windows of few channels have few k blocks. Wide ones, whose sums take the registers of both, are halved among them.
+// windows of few channels have few k blocks. Where tiles are few, blocks divide the k of narrow tiles (stream-K). Wide
+// tiles, whose sums take the registers of both warpgroups, are halved among them.
 // SPDX-License-Identifier: Apache-2.0
+#include "common/arrival.cuh"
 #include "common/registers/warpgroup_sums.cuh"
 #include "common/shared_place.cuh"
 #include "conv2d/kernels/window_loader.cuh"
@@ -15,6 +17,7 @@ namespace q {
 
 inline constexpr bool kWindowsFirst = WINDOWS_FIRST != 0, kBias = BIAS != 0;
 inline constexpr bool kTakesTurns = kTileN <= 128;
+static_assert(kStreamK == kTakesTurns);
 static_assert(kConsumers == 2 && !kPromoted && kPlainResults && kTwoBoxes && sizeof(ElementA) == 2);
 
 // Registers of a thread: the producer's have two for each of its windows.
@@ -57,8 +60,8 @@ QUERN_DEVICE void copy_tiles(const ImplicitParams& p, const TensorMap& map_weigh
   Work work;
   QUERN_ROLLED while (tiles.next(work)) {
     lines.begin(p, work.group, (kWindowsFirst ? work.row : work.column) + row, kStep,
-                kWindowsFirst ? work.rows : p.product.n, piece * Windows<1>::kPerPiece);
-    QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block; ++k_block) {
+                kWindowsFirst ? work.rows : p.product.n, work.first_k_block * kBlockK + piece * Windows<1>::kPerPiece);
+    QUERN_ROLLED for (i32 k_block = work.first_k_block; k_block < work.end_k_block; ++k_block) {
       const i32 at = state.stage * (kABytes + kBBytes);
       acquire(empty, state);
       if (first_warp && elect_one())
@@ -143,35 +146,94 @@ QUERN_DEVICE void add_bias(const GemmParams& p, const Work& work, i32 line, cons
   if constexpr (first + 8 < Sums::kElements) add_bias<first + 8>(p, work, line, c);
 }
 
+// Sums of a thread, 32 at a time, to and from memory in which they lie kGroupThreads apart.
+template <i32 first = 0, class AnySums>
+QUERN_DEVICE void write_sums(const AnySums& sums, f32* to) {
+  f32 x[8];
+  sums.template read<first>(x);
+  QUERN_UNROLL for (i32 i = 0; i < 8; ++i) to[(first + i) * kGroupThreads] = x[i];
+  if constexpr (first + 8 < AnySums::kElements) write_sums<first + 8>(sums, to);
+}
+template <i32 first, i32 eight = 0, class AnySums>
+QUERN_DEVICE void add_eights(AnySums& sums, const f32 (&terms)[4][8]) {
+  add_eight<first + eight * 8>(sums, terms[eight]);
+  if constexpr (eight < 3) add_eights<first, eight + 1>(sums, terms);
+}
+template <i32 first = 0, class AnySums>
+QUERN_DEVICE void add_sums(AnySums& sums, const f32* from) {
+  f32 terms[4][8];
+  QUERN_UNROLL for (i32 i = 0; i < 32; ++i) terms[i / 8][i % 8] = load_volatile(from + (first + i) * kGroupThreads);
+  add_eights<first>(sums, terms);
+  if constexpr (first + 32 < AnySums::kElements) add_sums<first + 32>(sums, from);
+}
+
+// Writes a warpgroup's sums to the workspace where other blocks have a part of the tile's k as well. True where this
+// one is to finish the tile, with the sums of all.
+QUERN_DEVICE bool join_sums(const GemmParams& p, const DenseTiles& tiles, const Work& work, i32 group,
+                            const TileConsumer& c, i32* flag) {
+  if (p.whole_tiles != 0) return true;
+  const Contributors contributors(tiles.schedule(), work.tile);
+  if (contributors.first == contributors.last) return true;
+  const i32 thread = thread_index() % kGroupThreads;
+  constexpr i32 kHalf = 64 * kTileN;
+  const auto slot_of = [&](i32 block) { return p.partials + contributors.slot_of(block) * (2 * kHalf) + thread; };
+  f32* own = slot_of(block_index(0));
+  write_sums(c.sums, own);
+  write_sums(c.lower, own + kHalf);
+  const bool last = arrived_last(
+      thread == 0, flag, [&] { sync_named(kScaleBarrier + group, kGroupThreads); },
+      [&] { return p.arrived + work.tile; },
+      [&] { return static_cast<u32>(contributors.last - contributors.first + 1); });
+  if (!last) return false;
+  c.sums.clear();
+  c.lower.clear();
+  QUERN_ROLLED for (i32 block = contributors.first; block <= contributors.last; ++block) {
+    const f32* from = slot_of(block);
+    add_sums(c.sums, from);
+    add_sums(c.lower, from + kHalf);
+  }
+  return true;
+}
+
 // The loop of a consumer warpgroup.
 QUERN_DEVICE void multiply_tiles(const ImplicitParams& p, const TensorMap& map_out, i32 group, const TileConsumer& c,
-                                 u8* boxes) {
+                                 u8* boxes, i32* flag) {
   const GemmParams& g = p.product;
-  const i32 blocks = block_count(0), index = block_index(0);
-  DenseTiles tiles = kTakesTurns ? DenseTiles(g, index + group * blocks, kConsumers * blocks) : DenseTiles(g);
   const f32 unscaled[2] = {1.0f, 1.0f};
+  DenseTiles tiles(g);
+  i32 number = 0;  // of this block's tiles, and parts of them
   Work work, next;
-  bool more = tiles.next(next);
-  if (kTakesTurns && more) c.state.skip(group * next.end_k_block);
+  bool more;
+  // The next one that is this warpgroup's.
+  const auto find_next = [&] {
+    QUERN_ROLLED while ((more = tiles.next(next))) {
+      if (!kTakesTurns || (number++ & 1) == group) break;
+      c.state.skip(next.end_k_block - next.first_k_block);
+    }
+  };
+  find_next();
   QUERN_ROLLED while (more) {
     work = next;
     // As in gemm's loop: tells the compiler that these values are equal in all threads of a warp.
     sync_warp();
-    c.state.stage = shuffle(c.state.stage, 0), work.end_k_block = shuffle(work.end_k_block, 0);
+    c.state.stage = shuffle(c.state.stage, 0);
+    const i32 k_blocks = shuffle(work.end_k_block - work.first_k_block, 0);
     // Whoever begins a tile has to find the phases of its barriers where a round of stages before would leave them:
     // when the other warpgroup has awaited all of its tile.
-    if (kTakesTurns && work.tile >= blocks) sync_named(kOrderBarrier + group, kConsumers * kGroupThreads);
-    accumulate_k_blocks(work.end_k_block, c, [&] {
-      if (kTakesTurns && work.tile + blocks < g.tiles)
-        arrive_named(kOrderBarrier + (group ^ 1), kConsumers * kGroupThreads);
+    if (kTakesTurns && number > 1) sync_named(kOrderBarrier + group, kConsumers * kGroupThreads);
+    accumulate_k_blocks(k_blocks, c, [&] {
+      if (kTakesTurns && tiles.more()) arrive_named(kOrderBarrier + (group ^ 1), kConsumers * kGroupThreads);
     });
+    if constexpr (kStreamK) {
+      if (!join_sums(g, tiles, work, group, c, flag + group)) {
+        find_next();
+        continue;
+      }
+    }
     const i32 half = kTakesTurns ? 0 : group;
     if constexpr (kBias) add_bias(g, work, half * 64, c);
-    store_plain_rows<Out>(g, map_out, work, half, c.sums, unscaled, nullptr, boxes, [&] { more = tiles.next(next); });
-    if constexpr (kTakesTurns) {
-      store_plain_rows<Out>(g, map_out, work, 1, c.lower, unscaled, nullptr, boxes, [] {});
-      c.state.skip(work.end_k_block);
-    }
+    store_plain_rows<Out>(g, map_out, work, half, c.sums, unscaled, nullptr, boxes, find_next);
+    if constexpr (kTakesTurns) store_plain_rows<Out>(g, map_out, work, 1, c.lower, unscaled, nullptr, boxes, [] {});
   }
   if (elect_one()) tma_wait<0>();
 }
@@ -184,6 +246,7 @@ QUERN_KERNEL(quern_convolution_persistent, THREADS, 1, QUERN_PARAM q::ImplicitPa
   Sums sums;
   PassProducts lower;
   QUERN_SHARED(Stages, stages, 1);
+  QUERN_SHARED(i32, flags, kConsumers);
   u8* shared = tile_shared();
   launch_next_grid();
   if (warp() == 0) {
@@ -212,6 +275,6 @@ QUERN_KERNEL(quern_convolution_persistent, THREADS, 1, QUERN_PARAM q::ImplicitPa
                                 state,
                                 sums,
                                 lower};
-    multiply_tiles(p, map_out, group, consumer, shared + kStages * (kABytes + kBBytes) + warp() * kStagedBytes);
+    multiply_tiles(p, map_out, group, consumer, shared + kStages * (kABytes + kBBytes) + warp() * kStagedBytes, flags);
   }
 }
