@@ -13,7 +13,7 @@ namespace quern::ops::renormalise {
 struct Shape {
   Dtype in = Dtype::f32;
   bool logits = false;  // else probabilities, in f32
-  bool held = true, cluster = true;
+  bool cluster = true;
 };
 
 struct Problem {
@@ -26,7 +26,7 @@ struct Problem {
 void read_limits(const DLTensor* top_ks, const DLTensor* top_ps, const DLTensor* min_ps, std::int32_t top_k,
                  float top_p, float min_p, std::int64_t rows, const Place& place, q::RenormaliseParams* p);
 
-// The constants' share of a problem whose params say how long rows are.
+// How a problem's rows are divided, whose params say how many there are and how long.
 void share_rows(Problem* problem, int sms, const jit::TargetInfo& target);
 jit::Spec to_spec(const Shape& shape, jit::Target target);
 // Throws what compiling and launching throw.

@@ -14,12 +14,11 @@ namespace {
 constexpr std::int64_t kMostVocab = 1 << 20;
 constexpr std::uint32_t kFlags = QUERN_RENORMALISE_TOP_P | QUERN_RENORMALISE_JOINT;
 
-constexpr auto kConstants =
-    describe<Shape>(tag_renormalise, "renormalise", choice<&Shape::in>("dtype", nullptr, kFloatDtypes).optional(),
-                    flag<&Shape::logits>("logits", "LOGITS").optional(), flag<&Shape::held>("held", nullptr).optional(),
-                    flag<&Shape::cluster>("cluster", nullptr).optional());
+constexpr auto kConstants = describe<Shape>(
+    tag_renormalise, "renormalise", choice<&Shape::in>("dtype", nullptr, kFloatDtypes).optional(),
+    flag<&Shape::logits>("logits", "LOGITS").optional(), flag<&Shape::cluster>("cluster", nullptr).optional());
 
-RowShape row_of(const Shape& shape) { return {shape.held, shape.cluster}; }
+RowShape row_of(const Shape& shape) { return {false, shape.cluster}; }
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -42,20 +41,14 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.entry = "quern_renormalise";
   kConstants.define(shape, &unit);
   define_rows(row_of(shape), Held::shared_memory, shape.in, "renormalise", 0, &unit);
-  unit.max_shared_bytes = most_kept_bytes(row_of(shape), jit::limits_of(unit.target));
   return unit;
 }
 
 // Of probabilities; and of logits in f32, for the verification of drafts.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   if (model.vocab_size == 0 || model.vocab_size > kMostVocab) return;
-  Problem problem{};
-  problem.params.n = static_cast<q::i32>(model.vocab_size);
-  share_rows(&problem, q::kMostRowBlocks, target);
-  for (const bool logits : {false, true}) {
-    problem.shape.logits = logits;
-    specs->push_back(kConstants.to_spec(problem.shape, target.target));
-  }
+  for (const bool logits : {false, true})
+    specs->push_back(kConstants.to_spec({Dtype::f32, logits, target.tensor_maps}, target.target));
 }
 
 Problem read_problem(const quern_renormalise_args& args, const Runtime& runtime, bool may_lack_data, int* sms) {
@@ -93,8 +86,8 @@ void read_limits(const DLTensor* top_ks, const DLTensor* top_ps, const DLTensor*
 }
 
 void share_rows(Problem* problem, int sms, const jit::TargetInfo& target) {
-  problem->share = share_row(problem->params.n, problem->shape.in, Held::shared_memory, sms, target);
-  problem->shape.held = problem->share.shape.held, problem->shape.cluster = problem->share.shape.cluster;
+  problem->share = spread_rows(problem->params.rows, problem->params.n, q::kStreamedEach, sms, target);
+  problem->shape.cluster = problem->share.shape.cluster;
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }

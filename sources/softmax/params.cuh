@@ -21,9 +21,18 @@ struct OfRow {
   QUERN_SHARED_CODE T at(i64 row) const { return rows ? rows[row] : all; }
 };
 
+// What a row's probabilities are made of: that of any token follows from these and from its logit or probability.
+struct alignas(16) KeptRow {
+  u64 least;        // the place of the last token that stays
+  f32 max, factor;  // how tokens weigh: in units of 2^-40 of the largest, logits by the inverse temperature
+  f32 inverse_sum;  // 1 / what those weigh that stay
+  u32 status;       // enum quern_sample_status; where it is not 0 no token stays
+};
+
 struct SoftmaxParams {
   const void* logits;  // [rows, n]
-  void* out;           // [rows, n]
+  void* out;           // [rows, n]; may be null
+  KeptRow* kept;       // [rows]; may be null
   i32* status;         // [rows]; may be null
   const i32* lengths;  // [rows / group]: rows of a matrix past so many and one are left alone; may be null
   i64 logits_stride, group_stride, out_stride;  // in elements

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "jit/error.h"
+#include "sources/clusters.h"
 #include "sources/common_headers.h"
 #include "sources/embedded.h"
 #include "sources/softmax/params.cuh"
@@ -26,6 +27,16 @@ std::int64_t most_each(Held where, const jit::TargetInfo& target) {
   return std::clamp<std::int64_t>(room / (4 * q::kRowThreads), 0, each) / 8 * 8;
 }
 
+// Blocks that may share a row.
+int most_blocks(const jit::TargetInfo& target, int sms, int threads) {
+  if (!target.tensor_maps) return 1;
+  // `host` runs clusters of 64 warps.
+  const int of_target = target.target.family() == jit::Family::host ? 64 * 32 / threads : q::kMostRowBlocks;
+  return std::min<int>(of_target, static_cast<int>(std::bit_floor(static_cast<unsigned>(sms))));
+}
+
+constexpr std::int64_t kResident = 2;  // blocks of a multiprocessor
+
 }  // namespace
 
 int threads_of(Held where) { return where == Held::registers ? q::kRegisterThreads : q::kRowThreads; }
@@ -36,10 +47,7 @@ RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit
                      warps = share.threads / static_cast<int>(target.warp_size);
   // A row may begin anywhere in a vector.
   const std::int64_t tiles = (n + vector - 1 + tile - 1) / tile;
-  // `host` runs clusters of 64 warps.
-  const int of_target = target.target.family() == jit::Family::host ? 64 * 32 / share.threads : q::kMostRowBlocks;
-  const std::int64_t most =
-      share.shape.cluster ? std::min<std::int64_t>(of_target, std::bit_floor(static_cast<unsigned>(sms))) : 1;
+  const int most = most_blocks(target, sms, share.threads);
   const std::int64_t held_tiles = most_each(where, target) / vector;
   const auto tiles_each = [&](std::int64_t blocks) { return (tiles + blocks * warps - 1) / (blocks * warps); };
   while (share.blocks < most && tiles_each(share.blocks) > held_tiles) share.blocks *= 2;
@@ -50,8 +58,20 @@ RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit
   return share;
 }
 
+RowShare spread_rows(std::int64_t rows, std::int64_t n, int each, int sms, const jit::TargetInfo& target) {
+  RowShare share{{false, target.tensor_maps}, q::kRowThreads, most_blocks(target, sms, q::kRowThreads), 0, each};
+  const std::int64_t work = std::int64_t{q::kRowThreads} * each / 2, of_grid = kResident * sms,
+                     wanted = std::min(of_grid / std::max<std::int64_t>(rows, 1), n / work);
+  share.blocks =
+      static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(wanted, 1, share.blocks))));
+  // A cluster lies within one group of multiprocessors: where not all of them are there at once, but smaller ones are,
+  // the last few would take as long again.
+  const auto at_once = [&](int blocks) { return kResident * most_clusters(blocks, sms); };
+  if (share.blocks > 1 && rows > at_once(share.blocks) && rows <= at_once(share.blocks / 2)) share.blocks /= 2;
+  return share;
+}
+
 void set_row_grid(std::int64_t rows, const RowShare& share, int sms, bool bounded, jit::Launch* launch) {
-  constexpr std::int64_t kResident = 2;  // blocks of a multiprocessor
   const std::int64_t at_once = std::max<std::int64_t>(1, kResident * sms / share.blocks);
   launch->grid[0] = static_cast<std::uint32_t>((bounded ? std::min(rows, at_once) : rows) * share.blocks);
   launch->block[0] = static_cast<std::uint32_t>(share.threads);

@@ -31,6 +31,10 @@ struct RowShare {
 // What they cannot hold is read several times.
 RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit::TargetInfo& target);
 
+// The same of rows that are not held, where results do not depend on the number of blocks: as many for a row of n as
+// leave no multiprocessor idle, and have something to do. A thread takes `each` elements at once.
+RowShare spread_rows(std::int64_t rows, std::int64_t n, int each, int sms, const jit::TargetInfo& target);
+
 // The grid and shared memory for so many rows: at most as many blocks as `sms` hold at once where that is `bounded`
 // (rows then take turns). Whole clusters.
 void set_row_grid(std::int64_t rows, const RowShare& share, int sms, bool bounded, jit::Launch* launch);

@@ -96,7 +96,8 @@ void place_around(char* scratch, Problem* problem) {
     auto* const logits = reinterpret_cast<float*>(scratch);
     problem->edit.out = logits, problem->edit.wrong = reinterpret_cast<q::i32*>(scratch + parts.logits);
     r.logits = logits, r.wrong = problem->edit.wrong;
-    problem->largest.logits = problem->filtered.params.in = problem->probabilities.params.logits = logits;
+    problem->largest.logits = problem->filtered.params.in = problem->whole.params.logits = logits;
+    if (problem->of_logits()) p.target = logits;
   }
   // The report looks for a token's row by its path, wanted by the caller or not.
   if (problem->tells_logprobs && p.path == nullptr) {
@@ -104,7 +105,7 @@ void place_around(char* scratch, Problem* problem) {
     p.path_stride = p.depth;
   }
   r.path = p.path, r.path_stride = p.path_stride;
-  if (problem->logprobs_filtered) r.probabilities = p.target;
+  if (problem->logprobs_filtered) r.kept = p.kept;
 }
 
 void launch_edit(const Runtime& runtime, const jit::Kernel& kernel, Problem* problem, bool bounded, bool programmatic,

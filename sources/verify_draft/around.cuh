@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "renormalise/params.cuh"
 #include "sample/params.cuh"
 
 namespace q {
@@ -26,14 +27,14 @@ struct EditParams {
 };
 
 struct ReportParams {
-  const void* logits;        // [batch, rows, vocab], as edited
-  const f32* probabilities;  // [batch, rows, vocab] compact: whose logarithms are told; null: the logits'
-  const i32* ids;            // [batch, depth + 1]
-  const i32* path;           // [batch, depth]; with logprobs
-  const i32* wrong;          // [batch]; may be null, as may the rest
-  i32* status;               // [batch]
-  i32* output_counts;        // [batch, vocab]
-  f32* logprobs;             // [batch, depth + 1]
+  const void* logits;   // [batch, rows, vocab], as edited
+  const KeptRow* kept;  // [batch, rows]: what probabilities are told of; null: all of the row
+  const i32* ids;       // [batch, depth + 1]
+  const i32* path;      // [batch, depth]; with logprobs
+  const i32* wrong;     // [batch]; may be null, as may the rest
+  i32* status;          // [batch]
+  i32* output_counts;   // [batch, vocab]
+  f32* logprobs;        // [batch, depth + 1]
   PerRow<f32> temperature;
   i64 logits_stride, logits_row_stride, ids_stride, path_stride, output_counts_stride, logprobs_stride;
   i64 units;  // batch * (depth + 1)

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "common/types.cuh"
+#include "renormalise/params.cuh"
 
 namespace q {
 
@@ -11,11 +11,11 @@ inline constexpr int kVerifyEach = 16;  // tokens that a thread takes at once
 
 // Strides in elements. Rows of target, 0 to n, are distributions: row 0 behind the context, row i + 1 behind draft i.
 struct VerifyParams {
-  const f32* target;       // [batch, n + 1, vocab]; null: greedy
+  const void* target;      // [batch, n + 1, vocab]: probabilities, or logits; null: greedy
+  const KeptRow* kept;     // [batch, n + 1]: of logits
   const f32* draft;        // [batch, n, vocab]; may be null
   const i32* best;         // greedy: [batch, n + 1], the largest of each row,
   const f32* best_values;  // and what it is there
-  const i32* row_status;   // [batch, n + 1]; may be null
   const i32* draft_ids;    // [batch, n]
   const i32* parents;      // [batch, n]; may be null
   const i32* lengths;      // [batch]; may be null

@@ -108,7 +108,7 @@ class Reader {
     }
     if (!greedy() && !flag(QUERN_VERIFY_LOGITS)) {
       refuse_parameters();
-      p.target = reinterpret_cast<const float*>(target.data);
+      p.target = target.data;
       p.target_stride = target.strides[0], p.target_row_stride = target.strides[1];
     } else if (greedy()) {
       refuse_parameters();
@@ -119,7 +119,7 @@ class Reader {
       largest.logits_stride = logits_row_stride_, largest.group_stride = logits_stride_;
       largest.rows = static_cast<q::i32>(problem_.rows()), largest.group = p.n + 1, largest.n = p.vocab;
     } else {
-      read_probabilities();
+      read_kept();
     }
   }
 
@@ -213,13 +213,13 @@ class Reader {
            target.strides[1] * bytes % 16 == 0;
   }
 
-  void read_probabilities() {
-    const q::VerifyParams& p = problem_.params;
+  void read_kept() {
+    q::VerifyParams& p = problem_.params;
+    p.target = logits_, p.target_stride = logits_stride_, p.target_row_stride = logits_row_stride_;
     renormalise::Problem& made = problem_.filtered;
     made.shape.in = problem_.target, made.shape.logits = true;
     q::RenormaliseParams& r = made.params;
     r.in = logits_, r.in_group_stride = logits_stride_, r.in_stride = logits_row_stride_;
-    r.out_stride = p.vocab;
     r.rows = static_cast<q::i32>(problem_.rows()), r.group = p.n + 1, r.n = p.vocab;
     r.lengths = p.lengths;
     r.joint = flag(QUERN_VERIFY_JOINT);
@@ -230,13 +230,13 @@ class Reader {
     renormalise::read_limits(args_.top_ks, args_.top_ps, args_.min_ps, args_.top_k,
                              flag(QUERN_VERIFY_TOP_P) ? args_.top_p : 1.0f, args_.min_p, p.batch, call_.place, &r);
     renormalise::share_rows(&made, call_.sms, call_.device->limits);
-    // Where nothing is taken away, softmax does the same in fewer passes.
+    // Where nothing is taken away, softmax does the same in one pass.
     const bool filters = args_.top_ks != nullptr || args_.top_ps != nullptr || args_.min_ps != nullptr ||
                          r.top_k.all > 0 || r.top_p.all < 1.0f || r.min_p.all > 0.0f;
-    problem_.before = filters ? Before::filtered : Before::probabilities;
-    problem_.probabilities.shape.logits = problem_.target;
-    q::SoftmaxParams& s = problem_.probabilities.params;
-    s.logits = r.in, s.group_stride = r.in_group_stride, s.logits_stride = r.in_stride, s.out_stride = r.out_stride;
+    problem_.before = filters ? Before::filtered : Before::whole;
+    problem_.whole.shape.logits = problem_.target;
+    q::SoftmaxParams& s = problem_.whole.params;
+    s.logits = r.in, s.group_stride = r.in_group_stride, s.logits_stride = r.in_stride;
     s.rows = r.rows, s.group = r.group, s.n = r.n, s.lengths = r.lengths, s.temperature = r.temperature;
   }
 

@@ -11,8 +11,9 @@
 
 namespace quern::ops::verify_draft {
 
-// What comes before the walk: where target's largest are found, or logits become probabilities.
-enum class Before { nothing, largest, probabilities, filtered };
+// What comes before the walk: where target's largest are found, or what makes probabilities of logits, with filters or
+// without.
+enum class Before { nothing, largest, filtered, whole };
 
 struct Problem {
   q::VerifyParams params{};  // all but what `before` leaves in the workspace
@@ -20,13 +21,15 @@ struct Problem {
   Dtype given = Dtype::f32;             // target's,
   Dtype target = Dtype::f32;            // and where it is edited, what it then is
   q::ArgmaxParams largest{};            // with Before::largest,
-  softmax::Problem probabilities{};     // with Before::probabilities,
-  renormalise::Problem filtered{};      // with either of the last two: all but what they write
+  renormalise::Problem filtered{};      // with Before::filtered,
+  softmax::Problem whole{};             // with Before::whole: all but what they write
   bool edits = false, reports = false;  // whether these two are launched, before all else and behind it
   bool tells_logprobs = false, logprobs_filtered = false;
   q::EditParams edit{};      // all but what lies in the workspace, and how rows are divided
   q::ReportParams report{};  // the same
   int sms = 1;
+  // Whether the walk looks at logits.
+  bool of_logits() const { return before == Before::filtered || before == Before::whole; }
   std::int64_t rows() const { return std::int64_t{params.batch} * (params.n + 1); }
 };
 

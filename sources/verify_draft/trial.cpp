@@ -20,7 +20,7 @@ constexpr std::int64_t kVocabularies[] = {100, 4000, 32000, 128256};
 void make(const Given& given, int which, Trial& trial) {
   const std::int64_t batch = 5, n = 3, vocabulary = kVocabularies[which / 2];
   const std::string step = given.text("step");
-  const bool greedy = which % 2 != 0,
+  const bool greedy = which % 2 != 0, logits = given.flag("logits"),
              edits = step == "edit" || (step == "report" && given.dtype("dtype") == Dtype::f32);
   quern_verify_draft_args args{};
   Field &target = trial.uniform(given.dtype("dtype", Dtype::f32), {batch, n + 1, vocabulary}, 0, 1),
@@ -45,7 +45,9 @@ void make(const Given& given, int which, Trial& trial) {
   }
   args.target = target.tensor(), args.accepted = accepted.tensor(), args.ids = ids.tensor();
   args.draft_ids = trial.integers({batch, n}, drafts).tensor(), args.seed = 12345;
-  if (greedy) args.flags |= QUERN_VERIFY_GREEDY;
+  // With temperature 0 it is the walk on logits that goes where these are largest.
+  if (logits) args.flags |= QUERN_VERIFY_LOGITS;
+  if (greedy) args.flags |= logits ? QUERN_VERIFY_TEMPERATURE : QUERN_VERIFY_GREEDY;
   trial.what = "5 sequences of 3 drafts, vocabulary " + std::to_string(vocabulary) + (greedy ? ", greedy" : "");
   if (!step.empty()) {
     args.flags |= QUERN_VERIFY_LOGITS;

@@ -1,10 +1,6 @@
 // The verify_draft op: which of a draft model's tokens stay, and the one behind them.
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <bit>
-
 #include "sources/argmax/problem.h"
-#include "sources/clusters.h"
 #include "sources/launch.h"
 #include "sources/ops.h"
 #include "sources/verify_draft/around.h"
@@ -17,9 +13,14 @@ constexpr std::int64_t kMostVocab = 1 << 20;
 
 struct Shape {
   bool cluster = true;
+  bool logits = false;  // target's, else probabilities in f32; greedy ones may be either
+  Dtype in = Dtype::f32;
 };
+constexpr bool of_logits(const Shape& shape) { return shape.logits; }
 constexpr auto kConstants =
-    describe<Shape>(tag_verify_draft, "verify_draft", flag<&Shape::cluster>("cluster", nullptr).optional());
+    describe<Shape>(tag_verify_draft, "verify_draft", flag<&Shape::cluster>("cluster", nullptr).optional(),
+                    flag<&Shape::logits>("logits", "LOGITS").optional(),
+                    choice<&Shape::in>("dtype", nullptr, kFloatDtypes).optional().when(&of_logits));
 
 Constants constants(const jit::Spec& spec) {
   if (is_around(spec)) return around_constants(spec);
@@ -40,21 +41,27 @@ jit::Unit unit(const jit::Spec& spec) {
   unit.op = "verify_draft";
   unit.target = jit::Target::from_tag(spec.target);
   unit.entry = "quern_verify_draft";
-  define_rows({false, shape.cluster}, Held::shared_memory, Dtype::f32, "verify_draft", q::kVerifyEach, &unit);
+  kConstants.define(shape, &unit);
+  define_rows({false, shape.cluster}, Held::shared_memory, shape.in, "verify_draft", q::kVerifyEach, &unit);
   return unit;
 }
 
-jit::Spec spec_for(const jit::TargetInfo& target) { return kConstants.to_spec({target.tensor_maps}, target.target); }
+jit::Spec spec_for(const Problem& problem, const jit::TargetInfo& target) {
+  const bool logits = problem.of_logits();
+  return kConstants.to_spec({target.tensor_maps, logits, logits ? problem.target : Dtype::f32}, target.target);
+}
 
 // What comes before the walk is argmax's and renormalise's to list.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   // What edits and reports is for requests that few models' hosts draft for: a manifest's lines name it.
-  if (model.vocab_size != 0 && model.vocab_size <= kMostVocab) specs->push_back(spec_for(target));
+  if (model.vocab_size == 0 || model.vocab_size > kMostVocab) return;
+  for (const bool logits : {false, true})
+    specs->push_back(kConstants.to_spec({target.tensor_maps, logits, Dtype::f32}, target.target));
 }
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// Bytes of what comes before: an int32 and an f32 a row, or a status and the probabilities; behind them, what the
+// Bytes of what comes before: an int32 and an f32 a row, or what its probabilities are made of; behind them, what the
 // kernels around the walk need.
 struct Parts {
   std::uint64_t first = 0, second = 0, around = 0;
@@ -63,8 +70,8 @@ struct Parts {
 Parts parts_of(const Problem& problem) {
   if (problem.before == Before::nothing) return {};
   const auto rows = static_cast<std::uint64_t>(problem.rows());
-  const std::uint64_t each = problem.before == Before::largest ? 1 : static_cast<std::uint64_t>(problem.params.vocab);
-  return {round_up(rows * 4), round_up(rows * each * 4), around_bytes(problem)};
+  if (problem.of_logits()) return {round_up(rows * sizeof(q::KeptRow)), 0, around_bytes(problem)};
+  return {round_up(rows * 4), round_up(rows * 4), around_bytes(problem)};
 }
 
 // Fills in what comes before, and what the walk reads of it; null in a call without.
@@ -76,33 +83,11 @@ void place_parts(const quern_verify_draft_args& args, Problem* problem) {
   if (problem->before == Before::largest) {
     p.best = reinterpret_cast<q::i32*>(scratch), p.best_values = reinterpret_cast<float*>(scratch + parts.first);
     problem->largest.ids = scratch, problem->largest.values = reinterpret_cast<float*>(scratch + parts.first);
-    place_around(scratch + parts.first + parts.second, problem);
-    return;
+  } else {
+    auto* const kept = reinterpret_cast<q::KeptRow*>(scratch);
+    p.kept = kept, problem->filtered.params.kept = kept, problem->whole.params.kept = kept;
   }
-  auto* const statuses = reinterpret_cast<q::i32*>(scratch);
-  auto* const probabilities = reinterpret_cast<float*>(scratch + parts.first);
-  problem->filtered.params.status = problem->probabilities.params.status = statuses;
-  problem->filtered.params.out = probabilities, problem->probabilities.params.out = probabilities;
-  p.row_status = statuses, p.target = probabilities;
-  p.target_row_stride = p.vocab, p.target_stride = std::int64_t{p.vocab} * (p.n + 1);
   place_around(scratch + parts.first + parts.second, problem);
-}
-
-// As many blocks for a sequence as leave multiprocessors none idle: results do not depend on it.
-RowShare share_of(const Problem& problem, const jit::TargetInfo& target) {
-  RowShare share = share_row(kMostVocab, Dtype::f32, Held::shared_memory, problem.sms, target);
-  constexpr std::int64_t kWork = std::int64_t{q::kRowThreads} * q::kVerifyEach / 2;
-  const std::int64_t idle = 2 * problem.sms / std::max(problem.params.batch, 1),
-                     wanted = problem.before == Before::largest ? 1 : std::min(idle, problem.params.vocab / kWork);
-  share.blocks =
-      static_cast<int>(std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(wanted, 1, share.blocks))));
-  // A cluster lies within one group of multiprocessors: where not all of them are there at once, but smaller ones are,
-  // the last few would take as long again.
-  const auto at_once = [&](int blocks) { return 2 * most_clusters(blocks, problem.sms); };
-  if (share.blocks > 1 && problem.params.batch > at_once(share.blocks) &&
-      problem.params.batch <= at_once(share.blocks / 2))
-    share.blocks /= 2;
-  return share;
 }
 
 }  // namespace
@@ -119,19 +104,19 @@ void prepare(const Runtime& runtime, const quern_verify_draft_args& args) {
   if (problem.before == Before::largest)
     kernel_for(runtime, argmax::to_spec(problem.target, target), args.flags, args.stream);
   // Which of these it will be may be for the call's parameters to say.
-  if (problem.before == Before::probabilities || problem.before == Before::filtered) {
-    kernel_for(runtime, softmax::to_spec(problem.probabilities, problem.sms, target), args.flags, args.stream);
+  if (problem.of_logits()) {
+    kernel_for(runtime, softmax::to_spec(problem.whole, problem.sms, target), args.flags, args.stream);
     kernel_for(runtime, renormalise::to_spec(problem.filtered.shape, target.target), args.flags, args.stream);
   }
   around_kernels(runtime, problem, args.flags, args.stream);
-  kernel_for(runtime, spec_for(target), args.flags, args.stream);
+  kernel_for(runtime, spec_for(problem, target), args.flags, args.stream);
 }
 
 void run(const Runtime& runtime, const quern_verify_draft_args& args) {
   Problem problem = read_problem(args, runtime, false);
   const jit::TargetInfo& target = runtime.driver->device().limits;
   // Whatever is missing is told before anything runs.
-  const jit::Kernel* kernel = kernel_for(runtime, spec_for(target), args.flags, args.stream);
+  const jit::Kernel* kernel = kernel_for(runtime, spec_for(problem, target), args.flags, args.stream);
   const AroundKernels around = around_kernels(runtime, problem, args.flags, args.stream);
   if (problem.params.batch == 0) return;
   place_parts(args, &problem);
@@ -144,15 +129,18 @@ void run(const Runtime& runtime, const quern_verify_draft_args& args) {
   if (problem.before == Before::largest) {
     argmax::launch_problem(runtime, problem.target, &problem.largest, problem.sms, bounded, flags, args.stream,
                            "launching verify_draft's argmax");
-  } else if (problem.before == Before::probabilities) {
-    softmax::launch_problem(runtime, &problem.probabilities, problem.sms, bounded, flags, args.stream,
+  } else if (problem.before == Before::whole) {
+    softmax::launch_problem(runtime, &problem.whole, problem.sms, bounded, flags, args.stream,
                             "launching verify_draft's softmax");
   } else if (problem.before == Before::filtered) {
     renormalise::launch_problem(runtime, &problem.filtered, problem.sms, bounded, flags, args.stream,
                                 "launching verify_draft's renormalise");
   }
   jit::Launch launch;
-  set_row_grid(problem.params.batch, share_of(problem, target), problem.sms, bounded, &launch);
+  // Greedy ones look at no row.
+  const std::int64_t length = problem.before == Before::largest ? 1 : problem.params.vocab;
+  const RowShare share = spread_rows(problem.params.batch, length, q::kVerifyEach, problem.sms, target);
+  set_row_grid(problem.params.batch, share, problem.sms, bounded, &launch);
   // It waits for what it reads by itself.
   launch.programmatic = problem.before != Before::nothing || (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;

@@ -4,6 +4,7 @@
 
 #include "tests/ops/compiled.h"
 #include "tests/ops/rows.h"
+#include "tests/ops/staying.h"
 
 namespace quern::test {
 namespace {
@@ -11,8 +12,8 @@ namespace {
 const ForEveryTarget kTemplates = {
     "renormalise * dtype=f32",
     "renormalise * dtype=bf16 logits=1",
-    "renormalise * dtype=f16 logits=1 held=0",
-    "renormalise * dtype=f32 cluster=0 held=0",
+    "renormalise * dtype=f16 logits=1",
+    "renormalise * dtype=f32 cluster=0",
 };
 constexpr ThreeCalls<quern_renormalise_args> kRenormalise{quern_renormalise, quern_renormalise_workspace,
                                                           quern_renormalise_prepare};
@@ -87,41 +88,17 @@ class Problem {
       for (double& v : p) v = v > 0 ? v : 0;
       const std::vector<std::int64_t> order = ranked(p);
       const auto at = [&](std::size_t place) { return p[static_cast<std::size_t>(order[place])]; };
-      std::size_t live = 0;
-      while (live < order.size() && at(live) > 0) ++live;
-      EXPECT_EQ(status.integer(r), live == 0 ? QUERN_SAMPLE_EMPTY : 0);
-      const auto sum_of = [&](std::size_t count) {
-        double sum = 0;
-        for (std::size_t i = 0; i < count; ++i) sum += at(i);
-        return sum;
-      };
-      if (live != 0 && min_p.get(r) > 0) {
-        const float least = static_cast<float>(min_p.get(r)) * static_cast<float>(at(0));
-        while (live > 1 && at(live - 1) < static_cast<double>(least)) --live;
-      }
-      const double whole = sum_of(live);
-      if (top_k.integer(r) > 0) live = std::min(live, static_cast<std::size_t>(top_k.integer(r)));
-      std::size_t least_kept = live;
-      if (live != 0 && top_p.get(r) < 1) {
-        // The kernel's weights are exact to 2^-40 of the largest each: so close a decision may fall either way.
-        const double wanted = top_p.get(r) * (c_.joint ? whole : sum_of(live)),
-                     far = at(0) * 0x1p-40 * static_cast<double>(c_.n);
-        double sum = 0;
-        std::size_t kept = 0;
-        least_kept = 0;
-        while (kept < live && (kept == 0 || sum < wanted + far)) {
-          sum += at(kept), ++kept;
-          if (least_kept == 0 && sum >= wanted - far) least_kept = kept;
-        }
-        least_kept = least_kept == 0 ? kept : least_kept;
-        live = kept;
-      }
+      EXPECT_EQ(status.integer(r), at(0) > 0 ? 0 : QUERN_SAMPLE_EMPTY);
+      // The kernel's weights are exact to 2^-40 of the largest each.
+      const Staying staying = staying_of(p, order, {top_k.integer(r), top_p.get(r), min_p.get(r), c_.joint},
+                                         at(0) * 0x1p-40 * static_cast<double>(c_.n));
       std::size_t stays = 0, wrong = 0;
       for (std::size_t i = 0; i < order.size(); ++i) stays += result().get(r, order[i]) > 0;
-      close += least_kept != live;
-      EXPECT_GE(stays, least_kept);
-      EXPECT_LE(stays, live);
-      const double sum = sum_of(stays);
+      close += staying.least != staying.most;
+      EXPECT_GE(stays, staying.least);
+      EXPECT_LE(stays, staying.most);
+      double sum = 0;
+      for (std::size_t i = 0; i < stays; ++i) sum += at(i);
       for (std::size_t i = 0; i < order.size(); ++i) {
         const double exact = i < stays ? at(i) / sum : 0.0, found = result().get(r, order[i]);
         wrong += !(std::fabs(found - exact) <= exact * 0x1p-21 + (exact > 0 ? 0x1p-149 : 0.0));

@@ -1,65 +1,58 @@
-// What tokens weigh, in integers, whose sums do not depend on an order; and the place in a row's order down to which
-// they weigh so much.
+// What tokens weigh together, in integers, whose sums do not depend on an order; and the place in a row's order down to
+// which there are so many of them, or so much weight, found digit by digit among all of the row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "renormalise/kernels/tokens.cuh"
 #include "top_k/kernels/select.cuh"
 
 namespace q {
 
-inline constexpr bool kLogits = LOGITS != 0;
-
-// Tokens that can be chosen: with a probability, or a logit above -inf.
-QUERN_DEVICE u32 key_of_token(f32 x) { return x > (kLogits ? -infinity() : 0.0f) ? key_of_number(x) : 0u; }
-using Tokens = KeysBy<key_of_token>;
-
-// Weights are in units of 2^-40 of the largest, or a little less: of probabilities they are exact down to 2^-17 of it,
-// and of logits e^-z, z the distance from the largest over the temperature.
-struct Scale {
-  f32 max, factor;  // factor: a power of two, or 1 / temperature
-
-  QUERN_DEVICE static Scale of_probabilities(f32 max) {
-    const i32 exponent = static_cast<i32>(bits_of(max) >> 23);  // 0 where it is subnormal
-    const i32 scaled = 127 + 40 - (exponent - 127);
-    return {max, f32_of(static_cast<u32>(scaled < 254 ? scaled : 254) << 23)};
-  }
-  // In those units, not rounded down.
-  QUERN_DEVICE f32 value(f32 x) const {
-    if constexpr (kLogits) {
-      return exp_of_minus(at_most(x == max ? 0.0f : (max - x) * factor, 128.0f)) * 0x1p40f;
-    } else {
-      return x * factor;
+// f(index, keys) for each four tokens of this thread that lie side by side, the first of which has that index. They
+// move up, so that f's code is short. All lanes of a warp together.
+template <class F>
+QUERN_DEVICE void each_four(const Slice& s, F f) {
+  QUERN_ROLLED for (i32 tile = s.first; tile < s.last; tile += kTiles) {
+    vec16 v[kTiles];
+    load_mostly_whole<Fill::nan>(s, tile, v);
+    f32 x[kEach];
+    QUERN_UNROLL for (int j = 0; j < kTiles; ++j) widen_vector(v[j], x + j * kVector);
+    QUERN_ROLLED for (int i = 0; i < kEach; i += 4) {
+      u32 keys[4];
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) keys[e] = key_of_token(x[e]);
+      f(s.place(tile + i / kVector) - s.shift + i % kVector, keys);
+      QUERN_UNROLL for (int e = 0; e < kEach - 4; ++e) x[e] = x[e + 4];
     }
   }
-  QUERN_DEVICE u64 weight(f32 x) const { return static_cast<u64>(value(x)); }
-  QUERN_DEVICE u64 weight_of_key(u32 key) const { return key != 0 ? weight(number_of_key(key)) : u64{0}; }
-};
+}
 
 // Sums of 64 bits in two halves, since additions in shared memory are of 32: who makes the lower half overflow carries.
 struct WeighRoom {
-  SelectRoom select;  // its counts are the lower halves
-  u32* high;          // [kBins], 16-byte aligned
-  u64* totals;        // [kBins], 16-byte aligned
-  u64* scratch;       // [kWarps + 4]
+  u32 *low, *high;  // [kBins] each, 16-byte aligned
+  u64* totals;      // [kBins], 16-byte aligned
+  u64* scratch;     // [kWarps + 4]
+  u64* slots;       // [kMostRowBlocks * kWarps]
 };
 
-QUERN_DEVICE void add_weight(u32* low, u32* high, u32 bin, u64 weight) {
-  const u32 lower = static_cast<u32>(weight), old = atomic_add(low + bin, lower);
-  const u32 upper = static_cast<u32>(weight >> 32) + (old + lower < old);
-  if (upper != 0) atomic_add(high + bin, upper);
-}
-// As count_group, of weights; those of 0 are nowhere.
-template <int count>
-QUERN_DEVICE void weigh_group(u32* low, u32* high, const u32 (&bins)[count], const u64 (&weights)[count]) {
-  u32 common = 0;
-  u64 of_common = 0;
-  QUERN_UNROLL for (int i = 0; i < count; ++i) common = weights[i] != 0 ? bins[i] : common;
-  QUERN_UNROLL for (int i = 0; i < count; ++i) {
-    if (weights[i] != 0 && bins[i] != common) add_weight(low, high, bins[i], weights[i]);
-    of_common += bins[i] == common ? weights[i] : 0;
+// What a thread adds to a bin waits until it has something for another one: where tokens are alike that is seldom.
+struct Addition {
+  u32 bin;
+  u64 weight;
+
+  QUERN_DEVICE void make(const WeighRoom& room) const {
+    if (weight == 0) return;
+    const u32 lower = static_cast<u32>(weight), old = atomic_add(room.low + bin, lower);
+    const u32 upper = static_cast<u32>(weight >> 32) + (old + lower < old);
+    if (upper != 0) atomic_add(room.high + bin, upper);
   }
-  if (of_common != 0) add_weight(low, high, common, of_common);
-}
+  QUERN_DEVICE void add(const WeighRoom& room, u32 its_bin, u64 its_weight) {
+    if (its_bin != bin) {
+      make(room);
+      bin = its_bin, weight = 0;
+    }
+    weight += its_weight;
+  }
+};
 
 // The sums over the row's blocks, in totals. Barriers at both ends.
 QUERN_DEVICE void add_up_weights(const WeighRoom& room) {
@@ -72,7 +65,7 @@ QUERN_DEVICE void add_up_weights(const WeighRoom& room) {
       // Four are asked before the first answers: those that there are not are the first once more.
       u64 low[4], high[4];
       QUERN_UNROLL for (i32 b = 0; b < 4; ++b) {
-        low[b] = ask(reinterpret_cast<const u64*>(room.select.counts + at), base + b < blocks ? base + b : 0);
+        low[b] = ask(reinterpret_cast<const u64*>(room.low + at), base + b < blocks ? base + b : 0);
         high[b] = ask(reinterpret_cast<const u64*>(room.high + at), base + b < blocks ? base + b : 0);
       }
       QUERN_UNROLL for (i32 b = 0; b < 4; ++b) {
@@ -87,43 +80,112 @@ QUERN_DEVICE void add_up_weights(const WeighRoom& room) {
   sync_row();
 }
 
-// The key at which the first tokens of a row of n come to weigh `wanted`, which those do that weigh `total`: wanted >
-// 0.
-struct WeightCut {
-  Prefix prefix;  // the key's
-  u32 equal;      // so many of the tokens of this key are needed; 0: all of them
+// The sum over all threads of the row's blocks. Compiled once, as are the next ones; what they need comes by value,
+// since what is referred to would have to lie in memory. Ends with a barrier of the row.
+QUERN_CALLED u64 sum_of_row(u64* slots, u64 own) {
+  own = warp_total(own);
+  const i32 blocks = row_blocks();
+  if (lane() < blocks) tell(slots + row_block() * kWarps + warp(), lane(), own);
+  sync_row();
+  u64 sum = 0;
+  QUERN_ROLLED for (i32 i = lane(); i < blocks * kWarps; i += kWarp) sum += slots[i];
+  sum = warp_total(sum);
+  sync_row();
+  return sum;
+}
+// The sum over the threads below this one; that over all is left at scratch[kWarps]. Ends with a barrier.
+QUERN_CALLED u64 sum_before(u64* scratch, u64 own) {
+  u64 total;
+  const u64 before = block_scan<kThreads>(own, scratch, &total);
+  if (thread_index() == 0) scratch[kWarps] = total;
+  sync_block();
+  return before;
+}
+// The weight of the tokens from a place on.
+QUERN_CALLED u64 weight_from(u64* slots, Slice s, Scale scale, u64 least) {
+  u64 own = 0;
+  each_four(s, [&](i32 index, const u32(&k)[4]) {
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      if (stays(k[i], index + i, least)) own += scale.weight_of_key(k[i]);
+    }
+  });
+  return sum_of_row(slots, own);
+}
+
+// A place in a row's order, and what the tokens weigh down to there; 0 where that is not known.
+struct PlaceFound {
+  u64 place, sum;
 };
-QUERN_DEVICE WeightCut cut_by_weight(const WeighRoom& room, const Tokens& tokens, const Scale& scale, u64 wanted,
-                                     u64 total, i32 n) {
+// The place down to which the first tokens of a row of n are `wanted` many, or, where `total` is what all that come
+// into question weigh, come to weigh so much: wanted > 0. Where there are not so many it is that of all. The tokens
+// that may lie there have keys from `low` to `high`, that of the largest.
+QUERN_DEVICE PlaceFound place_reaching(const WeighRoom& room, const Slice& s, const Scale& scale, u64 wanted, u64 total,
+                                       i32 n, u32 low, u32 high) {
   Prefix prefix{};
-  // All that weigh less than this together do not make up what may be missing: they need not be counted.
-  const u64 least = (total - wanted) / static_cast<u64>(n);
-  QUERN_ROLLED for (int number = 0; number < 3; ++number) {
-    const Digit digit = Digit::at(number);
-    bins_zero<kThreads>(room.select.counts, kBins);
+  u64 sum = total != 0 ? wanted : 0;
+  i32 number = 2;
+  // First the key, each time among 2^11 stretches of those that it may be one of; then digits of the index.
+  QUERN_ROLLED while (number < kDigits) {
+    const bool of_key = number == 2, weighs = total != 0 && of_key;
+    const Digit digit = Digit::at(of_key ? 3 : number);
+    i32 shift = digit.shift;
+    if (of_key) {
+      shift = 0;
+      QUERN_ROLLED while ((high - low) >> shift >= static_cast<u32>(kBins))++ shift;
+    } else if (shift != 0 && (static_cast<u32>(n - 1) >> shift) == 0) {
+      prefix.add(digit, ~0u);  // no index has bits here: their complements have all
+      ++number;
+      continue;
+    }
+    bins_zero<kThreads>(room.low, kBins);
     bins_zero<kThreads>(room.high, kBins);
     sync_block();
-    tokens.each([&](i32, const u32(&k)[kGroup]) {
-      u32 bins[kGroup];
-      u64 weights[kGroup];
-      QUERN_UNROLL for (int i = 0; i < kGroup; ++i) {
-        bins[i] = (k[i] & digit.mask()) >> digit.shift;
-        const u64 weight = ((k[i] ^ prefix.key) & prefix.key_mask) == 0 ? scale.weight_of_key(k[i]) : u64{0};
-        weights[i] = weight >= least ? weight : u64{0};
+    Addition addition{0, 0};
+    each_four(s, [&](i32 index, const u32(&k)[4]) {
+      QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+        const u32 complement = ~static_cast<u32>(index + i);
+        if (k[i] - low > high - low || ((complement ^ prefix.index) & prefix.index_mask) != 0) continue;
+        const u32 bin = of_key ? kBins - 1 - ((high - k[i]) >> shift) : (complement & digit.mask()) >> shift;
+        addition.add(room, bin, weighs ? scale.weight_of_key(k[i]) : u64{1});
       }
-      weigh_group(room.select.counts, room.high, bins, weights);
     });
+    addition.make(room);
     add_up_weights(room);
-    const FoundBin<u64> found = find_from_top<kThreads, kBins / kThreads>(room.totals, wanted, room.scratch);
+    // Thread 0 has the topmost bins.
+    constexpr int kOwn = kBins / kThreads;
+    const i32 top = kBins - 1 - thread_index() * kOwn;
+    u64 of_bins = 0;
+    QUERN_UNROLL for (int i = 0; i < kOwn; ++i) of_bins += room.totals[top - i];
+    u64 above = sum_before(room.scratch, of_bins);
+    if (room.scratch[kWarps] < wanted) return {kLeastPlace, 0};
+    if (above < wanted && wanted <= above + of_bins) {
+      i32 bin = top;
+      QUERN_ROLLED while (above + room.totals[bin] < wanted) above += room.totals[bin--];
+      room.scratch[kWarps + 1] = static_cast<u64>(bin), room.scratch[kWarps + 2] = above;
+    }
     sync_block();
-    if (found.bin < 0) return {};
-    prefix.add(digit, static_cast<u32>(found.bin) << digit.shift);
-    wanted -= found.above;
-    if (found.in == wanted) return {prefix, 0};
+    const i32 found = static_cast<i32>(room.scratch[kWarps + 1]);
+    wanted -= room.scratch[kWarps + 2];
+    const bool all = room.totals[found] == wanted;
+    sync_block();  // all have read it
+    if (of_key) {
+      high -= static_cast<u32>(kBins - 1 - found) << shift;
+      const u32 width = (1u << shift) - 1;
+      low = high - low > width ? high - width : low;
+    } else {
+      prefix.add(digit, static_cast<u32>(found) << shift);
+    }
+    if (all) break;  // of its tokens
+    if (of_key && shift != 0) continue;
+    ++number;
+    if (weighs) {
+      // Equal ones weigh the same, so it is their number that counts.
+      const u64 each = scale.weight_of_key(low), equal = (wanted + each - 1) / each;
+      sum += equal * each - wanted;
+      wanted = equal;
+    }
   }
-  // Equal ones weigh the same, so it is their number that counts.
-  const u64 each = scale.weight_of_key(prefix.key);
-  return {prefix, static_cast<u32>((wanted + each - 1) / each)};
+  return {static_cast<u64>(low) << 32 | prefix.index, sum};
 }
 
 // How much is needed to reach a share of the whole.

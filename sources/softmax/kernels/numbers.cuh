@@ -25,6 +25,7 @@ QUERN_DEVICE f32 number_of_key(u32 key) { return f32_of(key & 0x80000000u ? key 
 QUERN_DEVICE u64 place_of_number(f32 x, i32 index) {
   return static_cast<u64>(key_of_number(x)) << 32 | static_cast<u32>(~index);
 }
+inline constexpr u64 kLeastPlace = u64{1} << 32;  // all that is a number lies above
 QUERN_DEVICE i32 index_of_place(u64 place) { return static_cast<i32>(~static_cast<u32>(place)); }
 
 // What the blocks of a row tell each other.

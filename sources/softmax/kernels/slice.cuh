@@ -117,6 +117,19 @@ QUERN_DEVICE void load_tiles(const Slice& s, i32 tile, vec16 (&v)[count]) {
   load_ends<fill>(s, tile, v);
 }
 
+// The same of a row that has nearly all of what is asked for: elsewhere than at its ends nothing is asked of each
+// vector, and nothing waits for what is loaded.
+template <Fill fill, int count>
+QUERN_DEVICE void load_mostly_whole(const Slice& s, i32 tile, vec16 (&v)[count]) {
+  const bool whole = (tile > 0 || s.shift == 0) && tile + count <= s.last && (tile + count) * kTile <= s.end;
+  if (whole) {
+    const u8* from = s.base + static_cast<i64>(s.place(tile)) * static_cast<i64>(sizeof(Element));
+    QUERN_UNROLL for (int j = 0; j < count; ++j) v[j] = load16_once(from + j * 16 * kWarp);
+  } else {
+    load_tiles<fill>(s, tile, v);
+  }
+}
+
 QUERN_DEVICE void widen_vector(const vec16& v, f32* x) {
   QUERN_UNROLL for (int w = 0; w < 4; ++w) {
     if constexpr (sizeof(Element) == 4) {

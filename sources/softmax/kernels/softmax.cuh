@@ -28,6 +28,12 @@ QUERN_DEVICE Part join(const Part& a, const Part& b, f32 scale) {
   return {max, of_a + of_b, a.nan | b.nan, 0};
 }
 
+// What tells of all of a row's probabilities; `sum`: of weights of which the largest is 1.
+QUERN_DEVICE KeptRow kept_of(u64 least, f32 max, f32 inverse_temperature, f32 sum, u32 status) {
+  const u32 wrong = status & ~static_cast<u32>(kRowNan);  // NaN is no token, and no reason for there to be none
+  return {wrong == 0 ? least : ~u64{0}, max, inverse_temperature, sum > 0.0f ? rcp(sum) * 0x1p-40f : 0.0f, status};
+}
+
 struct Softmax {
   const SoftmaxParams& p;
   Slice s;
@@ -37,7 +43,7 @@ struct Softmax {
 
   template <int count>
   QUERN_DEVICE void store(i32 tile, const f32 (&x)[count]) const {
-    store_tiles(out, vectors, s, tile, x);
+    if (out) store_tiles(out, vectors, s, tile, x);
   }
   QUERN_DEVICE void fill(f32 v) const {
     f32 x[kFew];
@@ -78,7 +84,7 @@ struct Softmax {
 };
 
 // With temperature 0: 1 at the largest, at the lowest index of those. Returns the status.
-QUERN_DEVICE u32 choose_largest(const Softmax& row, const RowSlots<u64>& room) {
+QUERN_DEVICE KeptRow choose_largest(const Softmax& row, const RowSlots<u64>& room) {
   const Slice& s = row.s;
   u64 best = 0;
   bool nan = false;
@@ -106,7 +112,8 @@ QUERN_DEVICE u32 choose_largest(const Softmax& row, const RowSlots<u64>& room) {
     }
     row.store(tile, x);
   }
-  return status;
+  // Without temperature: it alone stays.
+  return kept_of(best, number_of_key(static_cast<u32>(best >> 32)), 1.0f, 1.0f, status);
 }
 
 // Of all threads of the row, from each one's own.
@@ -154,13 +161,14 @@ struct Result {
     return (x == max ? 0.0f : (x - base) * inverse) - log_sum;
   }
 };
-QUERN_DEVICE u32 status_of(const Part& whole) {
-  return (whole.max > -infinity() ? 0u : static_cast<u32>(kRowEmpty)) |
-         (whole.nan != 0 ? static_cast<u32>(kRowNan) : 0u);
+QUERN_DEVICE KeptRow kept_of(const Softmax& row, const Part& whole) {
+  const u32 status =
+      (whole.max > -infinity() ? 0u : static_cast<u32>(kRowEmpty)) | (whole.nan != 0 ? static_cast<u32>(kRowNan) : 0u);
+  return kept_of(kLeastPlace, whole.max, row.inverse, whole.sum, status);
 }
 
 // A row that is read twice.
-QUERN_DEVICE u32 stream_row(const Softmax& row, Part* slots) {
+QUERN_DEVICE KeptRow stream_row(const Softmax& row, Part* slots) {
   const Slice& s = row.s;
   Part own{-infinity(), 0.0f, 0, 0};
   QUERN_ROLLED for (i32 tile = s.first; tile < s.last; tile += kTiles) {
@@ -180,11 +188,11 @@ QUERN_DEVICE u32 stream_row(const Softmax& row, Part* slots) {
     }
     row.store(tile, x);
   }
-  return status_of(whole);
+  return kept_of(row, whole);
 }
 
 // A row that is held.
-QUERN_DEVICE u32 hold_row(const Softmax& row, Part* slots) {
+QUERN_DEVICE KeptRow hold_row(const Softmax& row, Part* slots) {
   const Slice& s = row.s;
   f32 x[kEach];
   load_elements<Fill::least>(s, s.first, x);
@@ -195,7 +203,7 @@ QUERN_DEVICE u32 hold_row(const Softmax& row, Part* slots) {
   const f32 factor = (max == whole.max ? 1.0f : weight_below(max, result.base, row.scale)) * result.factor;
   QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = kLog ? result.log_of(x[i]) : x[i] * factor;
   row.store(s.first, x);
-  return status_of(whole);
+  return kept_of(row, whole);
 }
 
 QUERN_DEVICE Slice logits_of(const SoftmaxParams& p, i64 row) {
@@ -204,17 +212,17 @@ QUERN_DEVICE Slice logits_of(const SoftmaxParams& p, i64 row) {
 }
 
 // A row whose temperature is 0, or none. Returns the status.
-QUERN_CALLED u32 unusual_row(const SoftmaxParams& p, i64 index, u64* places, u64* scratch) {
+QUERN_CALLED KeptRow unusual_row(const SoftmaxParams& p, i64 index, u64* places, u64* scratch) {
   Out* const out = static_cast<Out*>(p.out) + index * p.out_stride;
   const Slice s = logits_of(p, index);
   const Softmax row{p, s, out, stores_vectors(out, s), 1.0f, 1.0f};
   if (!is_temperature(p.temperature.at(index / p.group))) {
     row.fill(q::nan());
-    return kRowParameter;
+    return kept_of(0, 0.0f, 0.0f, 0.0f, kRowParameter);
   }
-  const u32 status = choose_largest(row, {places, scratch});
+  const KeptRow kept = choose_largest(row, {places, scratch});
   sync_row();  // the places have been read
-  return status;
+  return kept;
 }
 
 QUERN_DEVICE void softmax(const SoftmaxParams& p) {
@@ -227,7 +235,7 @@ QUERN_DEVICE void softmax(const SoftmaxParams& p) {
     const i64 matrix = index / p.group;
     if (p.lengths && index - matrix * p.group > p.lengths[matrix]) continue;
     const f32 temperature = p.temperature.at(matrix);
-    u32 status;
+    KeptRow kept;
     if (temperature > 0.0f && temperature < infinity()) {
       const Slice s = logits_of(p, index);
       Out* const out = static_cast<Out*>(p.out) + index * p.out_stride;
@@ -236,14 +244,17 @@ QUERN_DEVICE void softmax(const SoftmaxParams& p) {
       // What is told of one row may still be read while the next one's is told: two sets of slots take turns.
       Part* const own_slots = slots + (++turn & 1) * kMostRowBlocks * kWarps;
       if constexpr (kHeld) {
-        status = hold_row(row, own_slots);
+        kept = hold_row(row, own_slots);
       } else {
-        status = stream_row(row, own_slots);
+        kept = stream_row(row, own_slots);
       }
     } else {
-      status = unusual_row(p, index, places, scratch);
+      kept = unusual_row(p, index, places, scratch);
     }
-    if (p.status && row_block() == 0 && thread_index() == 0) p.status[index] = static_cast<i32>(status);
+    if (row_block() == 0 && thread_index() == 0) {
+      if (p.kept) p.kept[index] = kept;
+      if (p.status) p.status[index] = static_cast<i32>(kept.status);
+    }
   }
 }
 

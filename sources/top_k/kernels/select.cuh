@@ -9,7 +9,6 @@ namespace q {
 
 inline constexpr int kBins = 1 << 11;
 inline constexpr int kDigits = 6;
-inline constexpr u64 kLeastPlace = u64{1} << 32;  // all that is a number lies above
 
 struct SelectRoom {
   u32* counts;   // [kBins], 16-byte aligned

@@ -51,11 +51,12 @@ QUERN_DEVICE void report_tokens(const ReportParams& p) {
     if (id >= 0) {
       const i32 node = d == 0 ? 0 : p.path[b * p.path_stride + d - 1] + 1;
       const f32 temperature = p.greedy ? 0.0f : read_row(p.temperature, static_cast<i32>(b));
-      if (p.probabilities && temperature > 0.0f) {
-        logprob = log(p.probabilities[(b * p.rows + node) * p.vocab + id]);
+      Row row{};
+      row.logits = static_cast<const Logit*>(p.logits) + b * p.logits_stride + node * p.logits_row_stride;
+      if (p.kept && temperature > 0.0f) {
+        const KeptRow kept = p.kept[b * p.rows + node];
+        logprob = log(kept.inverse_sum * kUnits) - distance(kept.max, to_f32(row.logits[id]), kept.factor);
       } else {
-        Row row{};
-        row.logits = static_cast<const Logit*>(p.logits) + b * p.logits_stride + node * p.logits_row_stride;
         logprob = logprob_of(p, row, id, temperature, scratch, more_scratch);
       }
     }

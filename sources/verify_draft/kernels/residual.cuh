@@ -7,7 +7,7 @@
 #pragma once
 
 #include "common/philox.cuh"
-#include "softmax/kernels/numbers.cuh"
+#include "renormalise/kernels/tokens.cuh"
 #include "verify_draft/params.cuh"
 
 namespace q {
@@ -51,53 +51,76 @@ QUERN_DEVICE f32 residual_of(const Rejected& r, i32 token, f32 p, f32 q) {
                         as_probability(q));
 }
 
-// A node's distributions. Both rows are counted from target's 16-byte boundary; draft's may lie elsewhere.
+// A node's distributions, target's as probabilities or as logits. Both rows are counted from target's 16-byte boundary;
+// draft's may lie elsewhere.
 struct Node {
   Slice s;
+  KeptRow kept;      // of logits
   const f32* draft;  // null where there is none
   bool draft_vectors;
   i32 vocab;
 
-  QUERN_DEVICE Node(const f32* target, const f32* of_draft, i32 n)
+  QUERN_DEVICE Node(const Element* target, const KeptRow& of_target, const f32* of_draft, i32 n)
       : s(slice_of(target, n)),
+        kept(of_target),
         draft(of_draft),
         draft_vectors((reinterpret_cast<u64>(of_draft) - static_cast<u64>(s.shift) * sizeof(f32)) % 16 == 0),
         vocab(n) {}
 
-  // The integer weights of a thread's tokens: of tile `tile` and those behind it.
-  template <int count>
-  QUERN_DEVICE void weigh(const Rejected& r, i32 tile, u64 (&weights)[count]) const {
-    f32 p[count], q[count];
+  // f(j, weights) for each vector of this thread's tokens, those of tile `tile` and the ones behind it. Not where
+  // target has nothing there for any lane, as is mostly so of logits.
+  template <class F>
+  QUERN_DEVICE void each_vector(const Rejected& r, i32 tile, F f) const {
+    f32 p[kEach], q[kEach];
     load_elements<Fill::nan>(s, tile, p);
     const bool drawn = draft && r.count > 0;  // else q stays 0
-    QUERN_UNROLL for (int j = 0; j < count / kVector; ++j) {
-      const i32 index = s.place(tile + j) - s.shift;
+    QUERN_UNROLL for (int i = 0; i < kEach; i += 4) {
+      const i32 index = s.place(tile + i / kVector) - s.shift + i % kVector;
       vec16 four{};
-      if (drawn && tile + j < s.last) {
-        if (draft_vectors && index >= 0 && index + kVector <= vocab) {
+      if (drawn && tile + i / kVector < s.last) {
+        if (draft_vectors && index >= 0 && index + 4 <= vocab) {
           four = load16_once(draft + index);
         } else {
-          QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+          QUERN_UNROLL for (int e = 0; e < 4; ++e) {
             if (index + e >= 0 && index + e < vocab) four.x[e] = bits_of(draft[index + e]);
           }
         }
       }
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) q[j * kVector + e] = f32_of(four.x[e]);
+      QUERN_UNROLL for (int e = 0; e < 4; ++e) q[i + e] = f32_of(four.x[e]);
     }
+    if constexpr (kLogits) {
+      if (!any_stays(kept, p)) return;
+      QUERN_ROLLED for (int j = 0; j < kTiles; ++j) {
+        // The others move up, so that the code is short.
+        weigh(r, s.place(tile + j) - s.shift, j, p, q, f);
+        QUERN_UNROLL for (int i = 0; i < kEach - kVector; ++i) p[i] = p[i + kVector], q[i] = q[i + kVector];
+      }
+    } else {
+      QUERN_UNROLL for (int j = 0; j < kTiles; ++j)
+          weigh(r, s.place(tile + j) - s.shift, j, p + j * kVector, q + j * kVector, f);
+    }
+  }
+
+ private:
+  template <class F>
+  QUERN_DEVICE void weigh(const Rejected& r, i32 first, int j, const f32* of_target, const f32* of_draft, F f) const {
+    f32 p[kVector];
+    QUERN_UNROLL for (int e = 0; e < kVector; ++e) p[e] =
+        kLogits ? probability_of(kept, of_target[e], first + e) : of_target[e];
+    u64 weights[kVector];
     if (r.count <= 1) {
       // As at the end of a chain.
       const i32 rejected = r.count == 1 && r.proposal == Proposal::own ? r.tokens[0] : -1;
-      QUERN_UNROLL for (int i = 0; i < count; ++i) {
-        const i32 token = s.place(tile + i / kVector) - s.shift + i % kVector;
-        const f32 left = fmax(as_probability(p[i]) - as_probability(q[i]), 0.0f);
-        weights[i] = static_cast<u64>((token == rejected ? 0.0f : left) * kUnits);
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        const f32 left = fmax(as_probability(p[e]) - as_probability(of_draft[e]), 0.0f);
+        weights[e] = static_cast<u64>((first + e == rejected ? 0.0f : left) * kUnits);
       }
-      return;
+    } else {
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
+        weights[e] = static_cast<u64>(residual_of(r, first + e, p[e], of_draft[e]) * kUnits);
+      }
     }
-    QUERN_UNROLL for (int i = 0; i < count; ++i) {
-      const i32 token = s.place(tile + i / kVector) - s.shift + i % kVector;
-      weights[i] = static_cast<u64>(residual_of(r, token, p[i], q[i]) * kUnits);
-    }
+    f(j, weights);
   }
 };
 
@@ -117,10 +140,11 @@ QUERN_DEVICE u64 weigh_node(const DrawRoom& room, const Node& node, const Reject
   u64 of_warp = 0;
   sync_row();  // what was there before has been read
   QUERN_ROLLED for (i32 tile = node.s.first, step = 0; tile < node.s.last; tile += kTiles, ++step) {
-    u64 weights[kEach], own = 0;
-    node.weigh(r, tile, weights);
-    QUERN_UNROLL for (int i = 0; i < kEach; ++i) own += weights[i];
-    own = warp_sum(own);
+    u64 own = 0;
+    node.each_vector(r, tile, [&](int, const u64(&weights)[kVector]) {
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) own += weights[e];
+    });
+    own = warp_total(own);
     if (lane() == 0) room.of_steps[warp() * kMostSteps + step] = own;
     of_warp += own;
   }
@@ -146,23 +170,20 @@ QUERN_DEVICE i32 find_token(const DrawRoom& room, const Node& node, const Reject
     while (target >= before + room.of_steps[warp() * kMostSteps + step])
       before += room.of_steps[warp() * kMostSteps + step++];
     const i32 tile = node.s.first + step * kTiles;
-    u64 weights[kEach];
-    node.weigh(r, tile, weights);
-    QUERN_UNROLL for (int j = 0; j < kTiles; ++j) {
+    node.each_vector(r, tile, [&](int j, const u64(&weights)[kVector]) {
       u64 mine = 0;
-      QUERN_UNROLL for (int e = 0; e < kVector; ++e) mine += weights[j * kVector + e];
+      QUERN_UNROLL for (int e = 0; e < kVector; ++e) mine += weights[e];
       const u64 through = warp_scan(mine);
       u64 at = before + through - mine;
       QUERN_UNROLL for (int e = 0; e < kVector; ++e) {
-        const u64 weight = weights[j * kVector + e];
-        if (at <= target && target < at + weight) {
+        if (at <= target && target < at + weights[e]) {
           const i32 token = node.s.place(tile + j) - node.s.shift + e;
           QUERN_ROLLED for (i32 b = 0; b < row_blocks(); ++b) tell(room.found, b, token);
         }
-        at += weight;
+        at += weights[e];
       }
       before += shuffle(through, kWarp - 1);
-    }
+    });
   }
   sync_row();
   return room.found[0];

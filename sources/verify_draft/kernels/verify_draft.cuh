@@ -35,6 +35,10 @@ struct VerifyStream {
   }
 };
 
+QUERN_DEVICE const Element* row_of_target(const VerifyParams& p, i64 b, i32 node) {
+  return static_cast<const Element*>(p.target) + b * p.target_stride + (node + 1) * p.target_row_stride;
+}
+
 QUERN_DEVICE void read_drafts(const VerifyParams& p, i64 b, Drafts& d) {
   d.count = p.lengths ? p.lengths[b] : p.n;
   if (thread_index() == 0) d.wrong[0] = d.count < 0 || d.count > p.n ? static_cast<u32>(kRowIndex) : 0u;
@@ -47,7 +51,8 @@ QUERN_DEVICE void read_drafts(const VerifyParams& p, i64 b, Drafts& d) {
     if (token < 0 || token >= p.vocab || parent < -1 || parent >= i) {
       atomic_or(d.wrong, static_cast<u32>(kRowIndex));
     } else if (p.target) {
-      d.target[i] = p.target[b * p.target_stride + (parent + 1) * p.target_row_stride + token];
+      const f32 of_target = to_f32(row_of_target(p, b, parent)[token]);
+      d.target[i] = kLogits ? probability_of(p.kept[b * (p.n + 1) + parent + 1], of_target, token) : of_target;
       if (p.draft) d.draft[i] = p.draft[b * p.draft_stride + (parent + 1) * p.draft_row_stride + token];
     }
   }
@@ -78,11 +83,11 @@ QUERN_DEVICE Verdict walk(const VerifyParams& p, i64 b, const Drafts& d, const V
                           const DrawRoom& room, Rejected& rejected, i32* path) {
   i32 node = -1, accepted = 0;
   while (true) {
-    if (p.row_status && p.row_status[b * (p.n + 1) + node + 1] != 0) {
-      const u32 status = static_cast<u32>(p.row_status[b * (p.n + 1) + node + 1]) & ~static_cast<u32>(kRowNan);
-      if (status != 0) return {0, -1, status};
-    }
-    const Node here(p.target + b * p.target_stride + (node + 1) * p.target_row_stride,
+    KeptRow kept{};
+    if constexpr (kLogits) kept = p.kept[b * (p.n + 1) + node + 1];
+    const u32 status = kept.status & ~static_cast<u32>(kRowNan);
+    if (status != 0) return {0, -1, status};
+    const Node here(row_of_target(p, b, node), kept,
                     p.draft ? p.draft + b * p.draft_stride + (node + 1) * p.draft_row_stride : nullptr, p.vocab);
     rejected.count = 0;
     f64 drawn = 0;  // draft's probability of the rejected, where they cannot come twice
