@@ -91,56 +91,6 @@ jit::Unit unit(const jit::Spec& spec) {
 // What quern knows of models has no convolutions.
 void list(const quern_model&, const jit::TargetInfo&, std::vector<jit::Spec>*) {}
 
-Convolution read_convolution(const quern_conv2d_args& args, const Runtime& runtime, bool may_lack_data) {
-  Convolution c{};
-  c.call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
-  read_common(args, c);
-  const Place& place = c.call.place;
-  c.x = read(args.x, "x", 4, {Dtype::f16, Dtype::bf16, Dtype::f32}, place);
-  c.dtype = c.x.dtype;
-  c.weight = read(args.weight, "weight", 4, {c.dtype}, place);
-  c.out = read(args.out, "out", 4, {c.dtype}, place);
-  c.stride = {read_number(args.stride_h, "stride_h", 1), read_number(args.stride_w, "stride_w", 1)};
-  c.dilation = {read_number(args.dilation_h, "dilation_h", 1), read_number(args.dilation_w, "dilation_w", 1)};
-  c.groups = read_number(args.groups, "groups", 1);
-  c.pad_begin = {read_number(args.pad_top, "pad_top", 0), read_number(args.pad_left, "pad_left", 0)};
-  c.pad_end = {read_number(args.pad_bottom, "pad_bottom", 0), read_number(args.pad_right, "pad_right", 0)};
-  if (args.activation < QUERN_ACTIVATION_DEFAULT || args.activation > QUERN_ACTIVATION_NONE)
-    refuse_value("activation", std::int64_t{args.activation}, "enum quern_activation");
-  c.activation = args.activation == QUERN_ACTIVATION_NONE ? 0 : args.activation;
-  for (int d = 0; d < 4; ++d) {
-    if (c.weight.shape[d] < 1) refuse_extent("weight", d, c.weight.shape[d], "1 and more");
-  }
-  c.batch = c.x.shape[0], c.image = {c.x.shape[2], c.x.shape[3]};
-  c.outs = c.weight.shape[0], c.channels = c.weight.shape[1], c.kernel = {c.weight.shape[2], c.weight.shape[3]};
-  if (c.outs % c.groups != 0) refuse_value("groups", c.groups, "a divisor of weight.shape[0]");
-  expect_extent(c.x, "x", 1, c.channels * c.groups);
-  const auto read_places = [&](int d, std::int64_t Plane::* of) {
-    const std::int64_t extent = c.image.*of;
-    const std::int64_t places =
-        places_of(extent, c.pad_begin.*of, c.pad_end.*of, c.kernel.*of, c.stride.*of, c.dilation.*of);
-    if (places < 0) refuse_extent("x", d, extent, "as many elements as a window has, with the padding");
-    if (extent + c.pad_begin.*of + c.pad_end.*of > INT32_MAX - 65536) refuse_extent("x", d, extent, "fewer at once");
-    expect_extent(c.out, "out", d, places);
-    c.places.*of = places;
-  };
-  expect_extent(c.out, "out", 0, c.batch);
-  expect_extent(c.out, "out", 1, c.outs);
-  read_places(2, &Plane::rows), read_places(3, &Plane::columns);
-  expect_apart(c.out, "out");
-  expect_beside(c.out, "out", c.x, "x");
-  expect_beside(c.out, "out", c.weight, "weight");
-  c.has_bias = args.bias != nullptr;
-  if (c.has_bias) {
-    const Tensor bias = read(args.bias, "bias", 1, {c.dtype}, place);
-    expect_extent(bias, "bias", 0, c.outs);
-    expect_unit_stride(bias, "bias", 0);
-    c.bias = bias.data;
-  }
-  finish_reading(c, c.image.rows);
-  return c;
-}
-
 // Below so many output channels of a group, or elements of its window, tensor cores would multiply mostly zeros.
 constexpr std::int64_t kFewOuts = 8, kFewElements = 8;
 
@@ -245,6 +195,56 @@ void finish_reading(Convolution& c, std::int64_t extent) {
   const std::int64_t each = c.direct ? c.outs : c.implicit ? 1 : c.k / c.chunk;
   if (c.image.count() > kMost || rows > kMost || rows * each > kMost)
     refuse_extent("x", 2, extent, "fewer at once: split the call");
+}
+
+Convolution read_convolution(const quern_conv2d_args& args, const Runtime& runtime, bool may_lack_data) {
+  Convolution c{};
+  c.call = read_call(runtime, args, 0, "enum quern_call_flags", 4, may_lack_data);
+  read_common(args, c);
+  const Place& place = c.call.place;
+  c.x = read(args.x, "x", 4, {Dtype::f16, Dtype::bf16, Dtype::f32}, place);
+  c.dtype = c.x.dtype;
+  c.weight = read(args.weight, "weight", 4, {c.dtype}, place);
+  c.out = read(args.out, "out", 4, {c.dtype}, place);
+  c.stride = {read_number(args.stride_h, "stride_h", 1), read_number(args.stride_w, "stride_w", 1)};
+  c.dilation = {read_number(args.dilation_h, "dilation_h", 1), read_number(args.dilation_w, "dilation_w", 1)};
+  c.groups = read_number(args.groups, "groups", 1);
+  c.pad_begin = {read_number(args.pad_top, "pad_top", 0), read_number(args.pad_left, "pad_left", 0)};
+  c.pad_end = {read_number(args.pad_bottom, "pad_bottom", 0), read_number(args.pad_right, "pad_right", 0)};
+  if (args.activation < QUERN_ACTIVATION_DEFAULT || args.activation > QUERN_ACTIVATION_NONE)
+    refuse_value("activation", std::int64_t{args.activation}, "enum quern_activation");
+  c.activation = args.activation == QUERN_ACTIVATION_NONE ? 0 : args.activation;
+  for (int d = 0; d < 4; ++d) {
+    if (c.weight.shape[d] < 1) refuse_extent("weight", d, c.weight.shape[d], "1 and more");
+  }
+  c.batch = c.x.shape[0], c.image = {c.x.shape[2], c.x.shape[3]};
+  c.outs = c.weight.shape[0], c.channels = c.weight.shape[1], c.kernel = {c.weight.shape[2], c.weight.shape[3]};
+  if (c.outs % c.groups != 0) refuse_value("groups", c.groups, "a divisor of weight.shape[0]");
+  expect_extent(c.x, "x", 1, c.channels * c.groups);
+  const auto read_places = [&](int d, std::int64_t Plane::* of) {
+    const std::int64_t extent = c.image.*of;
+    const std::int64_t places =
+        places_of(extent, c.pad_begin.*of, c.pad_end.*of, c.kernel.*of, c.stride.*of, c.dilation.*of);
+    if (places < 0) refuse_extent("x", d, extent, "as many elements as a window has, with the padding");
+    if (extent + c.pad_begin.*of + c.pad_end.*of > INT32_MAX - 65536) refuse_extent("x", d, extent, "fewer at once");
+    expect_extent(c.out, "out", d, places);
+    c.places.*of = places;
+  };
+  expect_extent(c.out, "out", 0, c.batch);
+  expect_extent(c.out, "out", 1, c.outs);
+  read_places(2, &Plane::rows), read_places(3, &Plane::columns);
+  expect_apart(c.out, "out");
+  expect_beside(c.out, "out", c.x, "x");
+  expect_beside(c.out, "out", c.weight, "weight");
+  c.has_bias = args.bias != nullptr;
+  if (c.has_bias) {
+    const Tensor bias = read(args.bias, "bias", 1, {c.dtype}, place);
+    expect_extent(bias, "bias", 0, c.outs);
+    expect_unit_stride(bias, "bias", 0);
+    c.bias = bias.data;
+  }
+  finish_reading(c, c.image.rows);
+  return c;
 }
 
 std::uint64_t workspace(const Runtime& runtime, const quern_conv2d_args& args) {

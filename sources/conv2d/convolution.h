@@ -72,6 +72,7 @@ struct Convolution {
 
   bool direct;
   bool implicit;
+  bool portable;      // not by Hopper's kernel: a trial of the portable one
   bool places_first;  // out's columns lie side by side
   // Of a matrix product: elements of a tap and of a row, whether windows lie over each other, what is laid out, whether
   // taps follow each other within a channel or channels within a tap.
@@ -132,6 +133,9 @@ std::uint64_t implicit_bytes(const Convolution& c);
 void prepare_implicit(const Runtime& runtime, const Convolution& c);
 // Of one group: x as it lies or as it was laid out plain, weights as rows of the product. `workspace` is its own.
 void run_implicit(const Runtime& runtime, const Convolution& c, const void* x, const void* weight, void* workspace);
+
+// The convolution of a call. Throws Error(QUERN_INVALID) naming the argument.
+Convolution read_convolution(const quern_conv2d_args& args, const Runtime& runtime, bool may_lack_data);
 
 // What quern_OP_workspace, _prepare and quern_OP do.
 std::uint64_t convolution_workspace(const Runtime& runtime, const Convolution& c);

@@ -28,18 +28,17 @@ struct Form {
 struct FormFacts {
   Form form;
   gemm::Variant variant;  // of gemm's kernels, whose tiles and stages it has
-  double k_block;  // microseconds of a k block of a tile, and of all else that a tile takes, as an H200 had them on
-                   // 2026-11-28
-  double tile;
-  double exchange;  // of sums of tiles that are shared out
+  // Of Hopper's kernel, in microseconds as an H200 had them on 2026-11-28: a k block of a tile, all else that a tile
+  // takes, and the exchange of sums of tiles that are shared out.
+  double k_block, tile, exchange;
 };
 constexpr FormFacts kForms[] = {
-    {{Kernel::implicit, Tile::rows64}, gemm::Variant::small, 1.1, 2.0, 10.0},
-    {{Kernel::implicit, Tile::rows128}, gemm::Variant::medium, 0.9, 3.0, 10.0},
-    {{Kernel::persistent, Tile::columns64}, gemm::Variant::persistent_128x64, 0.335, 1.0, 6.0},
-    {{Kernel::persistent, Tile::rows128}, gemm::Variant::persistent_128x128, 0.433, 1.2, 6.0},
-    {{Kernel::persistent, Tile::columns176}, gemm::Variant::persistent_128x176, 0.55, 2.5, 6.0},
-    {{Kernel::persistent, Tile::columns256}, gemm::Variant::persistent_128x256, 0.73, 3.0, 6.0},
+    {{Kernel::implicit, Tile::rows64}, gemm::Variant::small, 0, 0, 0},
+    {{Kernel::implicit, Tile::rows128}, gemm::Variant::medium, 0, 0, 0},
+    {{Kernel::persistent, Tile::columns64}, gemm::Variant::persistent_128x64, 0.36, 0.9, 8.0},
+    {{Kernel::persistent, Tile::rows128}, gemm::Variant::persistent_128x128, 0.433, 1.5, 13.0},
+    {{Kernel::persistent, Tile::columns176}, gemm::Variant::persistent_128x176, 0.55, 2.5, 0},
+    {{Kernel::persistent, Tile::columns256}, gemm::Variant::persistent_128x256, 0.73, 3.0, 0},
 };
 constexpr const FormFacts& facts_of(Form form) {
   return *std::find_if(std::begin(kForms), std::end(kForms), [&](const FormFacts& f) { return f.form == form; });
@@ -84,8 +83,20 @@ std::int64_t slots_of(const gemm::Tiling& t, std::int64_t sms) { return sms * t.
 // How a product's tiles are shared out.
 struct Sharing {
   std::int64_t tiles, k_blocks, slots, contributors;
+  double cost;
   bool stream_k;  // among more multiprocessors than there are tiles, or the last wave among all
 };
+// What Hopper's kernel takes, in microseconds. Tiles are shared out where that is less.
+double cost_of(const FormFacts& f, Sharing& s) {
+  const double tile = static_cast<double>(s.k_blocks) * f.k_block + f.tile;
+  const double whole = static_cast<double>(div_up(s.tiles, s.slots)) * tile;
+  if (!s.stream_k) return whole;
+  const auto contributors = static_cast<double>(std::max<std::int64_t>(s.contributors, 1));
+  const double shared = static_cast<double>(s.tiles) / contributors * tile + f.exchange;
+  s.stream_k = shared < whole;
+  return std::min(shared, whole);
+}
+
 Sharing sharing_of(const Convolution& c, Form form, const gemm::Tiling& t) {
   Sharing s{};
   s.tiles = product_groups(c) * div_up(rows_of(c), t.tile_m) * div_up(columns_of(c), t.tile_n);
@@ -95,18 +106,8 @@ Sharing sharing_of(const Convolution& c, Form form, const gemm::Tiling& t) {
   s.stream_k = shares_k(shape_of(c, form)) && !is_invariant(c) && s.tiles <= kMostTiles &&
                s.tiles * s.k_blocks <= INT32_MAX && busy < kWorthStreamK &&
                (s.contributors > s.tiles || s.tiles >= s.slots);
+  s.cost = form.kernel == Kernel::persistent ? cost_of(facts_of(form), s) : 0;
   return s;
-}
-
-// What a form takes, in microseconds.
-double cost_of(const Convolution& c, Form form) {
-  const gemm::Tiling t = *tiling_of(c, form);
-  const Sharing s = sharing_of(c, form, t);
-  const FormFacts& f = facts_of(form);
-  const auto rounds =
-      s.stream_k ? static_cast<double>(s.tiles) / static_cast<double>(std::max<std::int64_t>(s.contributors, 1))
-                 : static_cast<double>(div_up(s.tiles, s.slots));
-  return rounds * (static_cast<double>(s.k_blocks) * f.k_block + f.tile) + (s.stream_k ? f.exchange : 0);
 }
 
 // Hopper's kernel, of the tile that its columns make the fastest where rows are many.
@@ -128,19 +129,24 @@ Form portable_form(const Convolution& c) {
 // What there is room for: on Hopper all forms, else those of the portable kernel.
 bool takes_persistent(const Convolution& c) { return tiling_of(c, {Kernel::persistent, Tile::rows128}).has_value(); }
 
+// Whether Hopper's kernel may have a tile. Columns that one of 64 has room for leave no choice.
+bool may_have(const FormFacts& f, std::int64_t columns) {
+  if (f.form.kernel != Kernel::persistent) return false;
+  if (f.form.tile == Tile::columns64) return true;
+  return columns > (f.form.tile == Tile::rows128 ? kNarrow : kMiddle);
+}
+
 // The form of a call. Where results may not depend on the batch neither may the kernel, nor where k is divided.
 Form form_of(const Convolution& c) {
-  Form best = portable_form(c);
-  if (!takes_persistent(c)) return best;
-  if (is_invariant(c)) return widest(c);
-  double least = cost_of(c, best);
-  const std::int64_t columns = columns_of(c);
+  if (c.portable || !takes_persistent(c)) return portable_form(c);
+  Form best = widest(c);
+  if (is_invariant(c)) return best;
+  const auto cost = [&](Form form) { return sharing_of(c, form, *tiling_of(c, form)).cost; };
+  double least = cost(best);
   for (const FormFacts& f : kForms) {
-    if (f.form.kernel != Kernel::persistent || (f.form.tile == Tile::columns64) != (columns <= kNarrow) ||
-        (f.form.tile > Tile::columns64 && columns <= kMiddle))
-      continue;
-    const double cost = cost_of(c, f.form);
-    if (cost < least) best = f.form, least = cost;
+    if (f.form == best || !may_have(f, columns_of(c))) continue;
+    const double other = cost(f.form);
+    if (other < least) best = f.form, least = other;
   }
   return best;
 }
@@ -215,20 +221,11 @@ std::uint64_t implicit_bytes(const Convolution& c) {
 
 void prepare_implicit(const Runtime& runtime, const Convolution& c) {
   // The number of rows decides, which fewer samples or places may change; places may be columns too.
-  const bool persistent = takes_persistent(c), one_tile = is_invariant(c) && !c.places_first;
-  const std::int64_t columns = columns_of(c);
-  const auto may_be = [&](Form form) {
-    if (form == form_of(c)) return true;
-    if (one_tile) return false;
-    if (form.kernel == Kernel::implicit)
-      return !(persistent && is_invariant(c)) && (!c.places_first || form == portable_form(c));
-    if (!persistent) return false;
-    if (form.tile == Tile::columns64) return columns <= kNarrow || c.places_first;
-    if (form.tile == Tile::rows128) return columns > kNarrow;
-    return columns > kMiddle;
-  };
+  const bool persistent = form_of(c).kernel == Kernel::persistent, rows_decide = !is_invariant(c);
   for (const FormFacts& f : kForms) {
-    if (may_be(f.form)) kernel_of(runtime, c, f.form);
+    const bool may_be = persistent ? may_have(f, columns_of(c)) && (rows_decide || c.places_first)
+                                   : f.form.kernel == Kernel::implicit && rows_decide && !c.places_first;
+    if (may_be || f.form == form_of(c)) kernel_of(runtime, c, f.form);
   }
 }
 

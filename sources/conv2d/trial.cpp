@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sources/conv2d/convolution.h"
 #include "sources/ops.h"
 
 namespace quern::ops::conv2d {
@@ -114,7 +115,19 @@ void make(const Given& given, int which, Trial& trial) {
   trial.what = std::to_string(p.channels) + " channels of " + std::to_string(p.height) + " x " +
                std::to_string(p.width) + ", a window of " + std::to_string(p.kernel_h) + " x " +
                std::to_string(p.kernel_w);
-  trial.call(workspace, run, args);
+  const auto read = [portable = !persistent](const Runtime& runtime, const quern_conv2d_args& its, bool may_lack_data) {
+    Convolution c = read_convolution(its, runtime, may_lack_data);
+    c.portable = portable;
+    return c;
+  };
+  trial.call_by(
+      [read](const Runtime& runtime, const quern_conv2d_args& its) {
+        return convolution_workspace(runtime, read(runtime, its, true));
+      },
+      [read](const Runtime& runtime, const quern_conv2d_args& its) {
+        convolution_run(runtime, read(runtime, its, false));
+      },
+      args);
 }
 
 }  // namespace

@@ -291,12 +291,10 @@ TEST(Conv2dPersistent, IsTheSumOverItsWindow) {
 // Few tiles of many k blocks: blocks of threads have parts of a tile, one's begins where another's ends.
 TEST(Conv2dPersistent, SharesOutTheKOfFewTiles) {
   if (device_kind() != Kind::host) GTEST_SKIP() << "these are as many tiles as `host` divides";
-  for (const auto& [batch, outs, order] : {std::tuple{1, 40, Order::channels},
-                                           {3, 104, Order::channels},
-                                           {6, 72, Order::channels},
-                                           {1, 136, Order::places}}) {
+  for (const auto& [batch, outs, order] :
+       {std::tuple{1, 24, Order::channels}, {6, 8, Order::channels}, {1, 16, Order::places}}) {
     Case c;
-    c.name = "few tiles", c.channels = 136, c.batch = batch, c.outs = outs, c.x = c.out = order, c.pad(1);
+    c.name = "few tiles", c.channels = 328, c.batch = batch, c.outs = outs, c.x = c.out = order, c.pad(1);
     c.weight_channels_last = true;
     SCOPED_TRACE(std::to_string(batch) + " samples, " + std::to_string(outs) + " channels");
     Images images(c);
