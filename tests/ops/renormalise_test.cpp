@@ -13,7 +13,6 @@ const ForEveryTarget kTemplates = {
     "renormalise * dtype=f32",
     "renormalise * dtype=bf16 logits=1",
     "renormalise * dtype=f16 logits=1",
-    "renormalise * dtype=f32 cluster=0",
 };
 constexpr ThreeCalls<quern_renormalise_args> kRenormalise{quern_renormalise, quern_renormalise_workspace,
                                                           quern_renormalise_prepare};

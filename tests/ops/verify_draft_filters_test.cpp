@@ -9,7 +9,7 @@ namespace quern::test {
 namespace {
 
 const ForEveryTarget kTemplates = {"verify_draft * logits=1 dtype=f16", "verify_draft * logits=1 dtype=bf16",
-                                   "verify_draft * logits=1 dtype=f32", "verify_draft * logits=1 cluster=0"};
+                                   "verify_draft * logits=1 dtype=f32"};
 constexpr ThreeCalls<quern_verify_draft_args> kVerify{quern_verify_draft, quern_verify_draft_workspace,
                                                       quern_verify_draft_prepare};
 
