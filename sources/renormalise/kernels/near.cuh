@@ -53,6 +53,7 @@ struct NearRoom {
 // The same of all of the row.
 struct Near {
   u32 count, top, bound;
+  u32 least_bound;  // of its blocks: none of those listed is lower
   QUERN_DEVICE bool listed() const { return count <= static_cast<u32>(kMostNear); }
   // Whether all tokens from a key on are.
   QUERN_DEVICE bool has_all_from(u32 key) const {
@@ -187,8 +188,8 @@ QUERN_DEVICE Near stream_row(const NearRoom& room, const Slice& s, const Limits&
   if (thread_index() == 0) desk.bound = bound;
   sync_row();
   const i32 blocks = row_blocks(), other = lane() < blocks ? lane() : 0;
-  const u32 count = ask(&desk.count, other);
-  return {warp_total(lane() < blocks ? count : 0u), warp_max(ask(&desk.top, other)), warp_max(ask(&desk.bound, other))};
+  const u32 count = ask(&desk.count, other), its = ask(&desk.bound, other);
+  return {warp_total(lane() < blocks ? count : 0u), warp_max(ask(&desk.top, other)), warp_max(its), warp_min(its)};
 }
 
 // How many of a list that is in order lie at a place or before it.

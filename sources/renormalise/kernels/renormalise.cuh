@@ -15,7 +15,7 @@ struct RenormaliseRoom {
 
 // The place of the last token that stays, by looking through all of the row; `total`: the weight of what top_p's share
 // is of, or 0 where that is not known.
-QUERN_DEVICE PlaceFound last_place(const RenormaliseRoom& room, const Slice& s, const Scale& scale,
+QUERN_DEVICE PlaceFound last_place(const RenormaliseRoom& room, const Slice& s, const Near& near, const Scale& scale,
                                    const Limits& limits, i32 n, bool joint, u64 lowest, u64 total) {
   const u32 lowest_key = static_cast<u32>(lowest >> 32), high = key_of_number(scale.max);
   PlaceFound last{lowest, total};
@@ -25,6 +25,8 @@ QUERN_DEVICE PlaceFound last_place(const RenormaliseRoom& room, const Slice& s, 
     u32 low = lowest_key;
     if (round == 0) {
       if (!limits.counts(n)) continue;
+      // Where the list ran over, there are so many from its lowest bound on.
+      if (!near.listed() && limits.top_k <= kMostNear && near.least_bound > low) low = near.least_bound;
     } else {
       if (!limits.shares()) break;
       whole = total != 0 ? total : weight_from(room.weigh.slots, s, scale, joint ? lowest : last.place);
@@ -80,13 +82,22 @@ QUERN_DEVICE KeptRow keep_of_row(const RenormaliseParams& p, const RenormaliseRo
   u64 total = 0;
   if (!cuts || (shares && (joint || !counts) && !whole)) total = weight_from(room.weigh.slots, s, scale, lowest);
   NearCut cut{!cuts, lowest, total};
-  if (whole && cuts && !counts && !shares) {
-    cut = {true, lowest, weight_near(room.near, room.weigh.slots, scale, lowest)};
-  } else if ((counts || shares) && near.listed() && near.bound != kNoBound) {
-    cut = cut_near(room.near, room.weigh.scratch, near, scale, limits, p.n, joint, lowest, total);
+  const bool few = near.listed() && near.bound != kNoBound;
+  // Of a share alone it is known beforehand whether what is listed reaches it.
+  bool enough = counts || whole;
+  if (few && cuts && !counts && !(shares && whole)) {
+    const u64 bound = static_cast<u64>(near.bound) << 32,
+              listed = weight_near(room.near, room.weigh.slots, scale, whole || lowest > bound ? lowest : bound);
+    if (!shares) {
+      cut = {whole, lowest, listed};
+    } else {
+      enough = listed >= share_of_weight(limits.top_p, total);
+    }
   }
+  if (few && enough && (counts || shares))
+    cut = cut_near(room.near, room.weigh.scratch, near, scale, limits, p.n, joint, lowest, total);
   if (!cut.known) {
-    const PlaceFound last = last_place(room, s, scale, limits, p.n, joint, lowest, total);
+    const PlaceFound last = last_place(room, s, near, scale, limits, p.n, joint, lowest, total);
     cut.least = last.place, cut.sum = last.sum;
     // A sum of integers: of f32 that of many equal ones would be off by all their roundings.
     if (cut.sum == 0) cut.sum = weight_from(room.weigh.slots, s, scale, cut.least);
