@@ -14,10 +14,14 @@
 namespace quern::ops::quantized_gemm {
 namespace {
 
-// With stream-K a block of threads has at least so many k blocks: fewer cost more in partial sums.
-constexpr std::int64_t kFewestKBlocks = 4;
+// With stream-K a block of threads has at least so many k blocks: fewer cost more in partial sums. Those of few rows are
+// some four times as large.
+constexpr std::int64_t kFewestKBlocks = 4, kFewestOfFew = 1;
 // Stream-K pays where whole tiles would keep less than this part of the device busy.
 constexpr double kWorthStreamK = 0.9;
+
+// Few rows are bound by memory, which so large a part of the device nearly exhausts.
+constexpr double kWorthParts = 0.8;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -44,26 +48,29 @@ Plan plan(const Problem& problem, const Tiling& t) {
   plan.grid = std::min(tiles, slots);
   if (is_invariant(problem) || tiles == 0 || tiles > kCounters || tiles * k_blocks > INT32_MAX) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
-  const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);
-  if (busy >= kWorthStreamK || (contributors <= tiles && tiles < slots)) return plan;
+  const bool few = is_few(problem.shape.rows);
+  std::int64_t contributors = std::min(slots, tiles * k_blocks / (few ? kFewestOfFew : kFewestKBlocks));
+  // Equal parts of each tile, where they keep nearly as many multiprocessors busy: then no block has two tiles to finish.
+  const std::int64_t each = few && tiles > 0 ? contributors / tiles : 0;
+  if (each >= 1 && static_cast<double>(each * tiles) >= kWorthParts * static_cast<double>(contributors))
+    contributors = each * tiles;
+  if (busy >= (few ? kWorthParts : kWorthStreamK) || (contributors <= tiles && tiles < slots)) return plan;
   plan.stream_k = true;
   plan.grid = std::max<std::int64_t>(contributors, 1);
   return plan;
-}
-
-Shape with_rows(const Shape& shape, int variant) {
-  Shape with = shape;
-  with.rows = static_cast<Variant>(variant);
-  return with;
 }
 
 // Calls with(shape, tiling) for each variant that calls of no more rows take.
 template <class With>
 void each_variant(const Problem& problem, With with) {
   const jit::TargetInfo& target = problem.product.call.device->limits;
-  for (int i = 0; i <= static_cast<int>(problem.shape.rows); ++i) {
-    const Shape shape = with_rows(problem.shape, i);
-    if (const std::optional<Tiling> t = tile(shape, target)) with(shape, *t);
+  const std::int64_t most = problem.product.params.m;
+  Shape shape = problem.shape;
+  for (std::int64_t rows = 16, before = 0; before == 0 || (before < most && before < 128); before = rows, rows *= 2) {
+    const Variant variant = choose(shape, std::min(rows, most), is_invariant(problem), target);
+    if (before > 0 && variant == shape.rows) continue;
+    shape.rows = variant;
+    with(shape, *tile(shape, target));
   }
 }
 
@@ -104,6 +111,7 @@ void run(const Runtime& runtime, const quern_quantized_gemm_args& args) {
   g.tiles_m = static_cast<std::int32_t>(how.tiles_m), g.tiles_n = static_cast<std::int32_t>(how.tiles_n);
   g.tiles = g.tiles_m * g.tiles_n;
   g.whole_tiles = how.stream_k ? 0 : 1;
+  g.flags = (args.flags & QUERN_GEMM_CONSTANT_B) != 0 ? q::kConstantB : 0;
   g.peers = 1, g.parts = divisor(1);
   // Blocks that run at the same time read the least of a and b where their tiles form a square.
   const double square =

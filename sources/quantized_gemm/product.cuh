@@ -14,27 +14,6 @@ namespace q {
 inline constexpr i32 kRunsOfBlock = kBlockK / kRunK;
 // Products of runs that are summed before they are scaled.
 inline constexpr i32 kRunsOfGroup = kScaledSums && kGroup < kBlockK ? kGroup / kRunK : kRunsOfBlock;
-// Whether a number times its scale is a number of the multiplied type.
-template <class Code, class Scale>
-inline constexpr bool kExactTimes = false;
-template <class Code>
-inline constexpr bool kExactTimes<Code, e4m3> = kBitsOf<Code> == 4;
-
-// Multiplies a run by the scale of its group.
-template <class Code, class Scale>
-QUERN_DEVICE void scale_run(u32 (&run)[2 * sizeof(Multiplied)], f32 scale) {
-  if constexpr (!kIntegers) {
-    QUERN_UNROLL for (u32& word : run) {
-      if constexpr (kExactTimes<Code, Scale>) {
-        word = fma_pairs<Multiplied>(word, both<Multiplied>(scale), 0u);
-      } else {
-        const f32x2 two = unpack<Multiplied>(word);
-        word = pack<Multiplied>(two.x * scale, two.y * scale);
-      }
-    }
-  }
-}
-
 // Reads 16 lines of an operand from `line` on, product of runs number `step` of a stage.
 QUERN_DEVICE Runs<Multiplied> read_a(const u8* stage, i32 line, i32 step) {
   Runs<Multiplied> runs;
@@ -90,24 +69,6 @@ QUERN_DEVICE void multiply_block(const u8* stage, Sums& sums) {
   }
 }
 
-// Scales that lines have for all of their k, and those of the tensors, into whole sums.
-QUERN_DEVICE void scale_lines(const QuantizedParams& p, const Work& work, Sums& sums) {
-  f32 all = kUnitOf<CodeA, Multiplied> * kUnitOf<CodeB, Multiplied>;
-  if (p.tensor_scale_a) all *= *p.tensor_scale_a;
-  if (p.tensor_scale_b) all *= *p.tensor_scale_b;
-  const auto of_row = [&](i32 line) {
-    const i32 row = source_row(p.product, work, line);
-    if (kGroupsOfScaleA || p.scale_a.data == nullptr || row < 0) return 1.0f;
-    return to_f32(static_cast<const ScaleA*>(p.scale_a.data)[row * p.scale_a.line]);
-  };
-  const auto of_column = [&](i32 line) {
-    const i32 row = source_column(p.product, work, line);
-    if (kGroupsOfScaleB || p.scale_b.data == nullptr || row < 0) return 1.0f;
-    return to_f32(static_cast<const ScaleB*>(p.scale_b.data)[row * p.scale_b.line]);
-  };
-  sums.scale(all, of_row, of_column);
-}
-
 QUERN_DEVICE void multiply(const QuantizedParams& p) {
   QUERN_SHARED(i32, flag, 1);
   u8* const stages = dynamic_shared();
@@ -133,7 +94,9 @@ QUERN_DEVICE void multiply(const QuantizedParams& p) {
     }
     if (!reduce_partial_sums(p.product, schedule, work, sums, flag)) continue;
     sums.finish();
-    scale_lines(p, work, sums);
+    sums.scale(
+        scale_of_all(p), [&](i32 line) { return scale_of_row(p, work, line); },
+        [&](i32 line) { return scale_of_column(p, work, line); });
     store(p.product, work, sums, staged);
   }
   copy_async_wait<0>();

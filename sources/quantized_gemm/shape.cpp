@@ -18,7 +18,9 @@ namespace {
 constexpr Names<Variant, kVariants> kRows = {{{"rows16", Variant::rows16},
                                               {"rows32", Variant::rows32},
                                               {"rows64", Variant::rows64},
-                                              {"rows128", Variant::rows128}}};
+                                              {"rows128", Variant::rows128},
+                                              {"few16", Variant::few16},
+                                              {"few32", Variant::few32}}};
 constexpr Names<Code, 6> kCodesOfA = {{{"f16", Code::f16},
                                        {"bf16", Code::bf16},
                                        {"int8", Code::int8},
@@ -150,9 +152,45 @@ std::optional<Tiling> tile_by(const Shape& shape, Variant rows, int columns, int
   return {};
 }
 
+// What sources/quantized_gemm/few/tokens.cuh lays out.
+int buffer_bytes(const Shape& shape, const Tiling& t, int warps_k) {
+  const int chunk = t.chunk_blocks * t.block_k, groups = shape.group == 0 ? 1 : chunk / shape.group, pitch = groups | 1;
+  const int scales = (shape.groups_b ? t.tile_n : 0) + (shape.zeros ? t.tile_n : 0) +
+                     (shape.groups_a && shape.group > 16 ? t.tile_m : 0);
+  const int rows = chunk * t.tile_m * (shape.integers() ? 1 : 2), parts = 4 * warps_k * t.tile_m * (t.tile_n + 4);
+  return round_up(std::max(rows + 4 * scales * pitch, parts), 128);
+}
+
+// What sources/quantized_gemm/few takes. A warp has so many lines that reading a's rows from shared memory, which it
+// does once for all of them, does not hold up reading b.
+std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (!target.async_copy) return {};
+  constexpr int kStepK = 128;
+  constexpr std::uint32_t kReserve = 1024;
+  Tiling t{};
+  t.tile_m = shape.rows == Variant::few16 ? 16 : 32;
+  t.tile_n = shape.gate && shape.out_scale ? 256 : 128;
+  const int bits = bits_of(shape.code_b), lines = bits == 4 || t.tile_m == 32 ? 32 : 16;
+  const int slot = lines * kStepK * bits / 8, warp = static_cast<int>(target.warp_size);
+  t.warps_m = 1, t.warps_n = t.tile_n / lines, t.blocks_per_sm = 1;
+  for (t.threads = 512; t.threads >= 256; t.threads /= 2) {
+    const int warps = t.threads / warp, warps_k = warps / t.warps_n;
+    if (warps_k == 0) break;
+    t.block_k = warps_k * kStepK;
+    t.chunk_blocks = std::max(16384 / t.tile_m / t.block_k, 1);
+    t.stage_bytes = buffer_bytes(shape, t, warps_k);
+    for (t.stages = 4; t.stages >= 2; --t.stages) {
+      t.shared_bytes = static_cast<std::uint32_t>(warps * t.stages * slot + 2 * t.stage_bytes);
+      if (t.shared_bytes + kReserve <= target.shared_per_block) return t;
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (is_few(shape.rows)) return few_tile(shape, target);
   // All variants have the same k blocks, within which groups are summed, so that a row has the same bits in each.
   // Groups of integers are never divided.
   int block_k = bits_of(shape.code_a) == 16 && bits_of(shape.code_b) == 8 ? 64 : 128;
@@ -166,12 +204,16 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
-Variant choose(const Shape& shape, std::int64_t rows, const jit::TargetInfo& target) {
-  int wanted = rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3;
-  for (; wanted >= 0; --wanted) {
+Variant choose(const Shape& shape, std::int64_t rows, bool invariant, const jit::TargetInfo& target) {
+  const auto fits = [&](Variant variant) {
     Shape with = shape;
-    with.rows = static_cast<Variant>(wanted);
-    if (tile(with, target)) return with.rows;
+    with.rows = variant;
+    return tile(with, target).has_value();
+  };
+  const Variant few = rows <= 16 ? Variant::few16 : Variant::few32;
+  if (!invariant && rows <= 32 && fits(few)) return few;
+  for (int wanted = rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3; wanted >= 0; --wanted) {
+    if (fits(static_cast<Variant>(wanted))) return static_cast<Variant>(wanted);
   }
   throw Error(QUERN_UNSUPPORTED,
               "a product of these numbers does not fit the shared memory of " + target.target.name());
@@ -191,7 +233,9 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     refuse("group is " + std::to_string(shape.group) + "; allowed with groups_a or groups_b");
   gemm::check_epilogue(shape, "quantized_gemm");
   // So that one line is for every target: what a call of so many rows takes there.
-  shape.rows = choose(shape, std::int64_t{16} << static_cast<int>(shape.rows), target);
+  const bool few = is_few(shape.rows);
+  const int number = static_cast<int>(shape.rows) - static_cast<int>(few ? Variant::few16 : Variant::rows16);
+  shape.rows = choose(shape, std::int64_t{16} << number, !few, target);
   return to_spec(shape, target.target);
 }
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(to_shape(spec)); }
@@ -222,7 +266,8 @@ jit::Unit unit(const jit::Spec& spec) {
   define("TILE_N", t.tile_n);
   define("BLOCK_K", t.block_k);
   define("STAGES", t.stages);
-  define("QUANTIZED_STAGE", t.stage_bytes);
+  define(is_few(shape.rows) ? "FEW_BUFFER" : "QUANTIZED_STAGE", t.stage_bytes);
+  if (is_few(shape.rows)) define("CHUNK_BLOCKS", t.chunk_blocks);
   define("WARPS_M", t.warps_m);
   define("WARPS_N", t.warps_n);
   define("THREADS", t.threads);
@@ -235,7 +280,7 @@ jit::Unit unit(const jit::Spec& spec) {
     define(name, 0);
   }
   gemm::define_epilogue(shape, &unit);
-  unit.source = embedded("quantized_gemm/product.cuh");
+  unit.source = embedded(is_few(shape.rows) ? "quantized_gemm/few/product.cuh" : "quantized_gemm/product.cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
   return unit;

@@ -15,9 +15,10 @@ namespace quern::ops::quantized_gemm {
 enum class Code : std::uint8_t { f16, bf16, int8, uint8, e4m3, int4, uint4, e2m1 };
 enum class Scale : std::uint8_t { none, f32, f16, bf16, e4m3, ue8m0 };
 
-// By the rows of a tile.
-enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128 };
-inline constexpr int kVariants = 4;
+// By the rows of a tile; few: those bound by memory.
+enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, few16, few32 };
+inline constexpr int kVariants = 6;
+constexpr bool is_few(Variant variant) { return variant >= Variant::few16; }
 
 constexpr int bits_of(Code code) {
   if (code == Code::f16 || code == Code::bf16) return 16;
@@ -46,6 +47,7 @@ struct Tiling {
   int block_k, stages, stage_bytes;
   int warps_m, warps_n, threads;
   int blocks_per_sm;
+  int chunk_blocks;  // few: k blocks of a chunk, whose buffer has stage_bytes
   std::uint32_t shared_bytes;
 
   std::uint64_t sums_bytes() const {
@@ -55,9 +57,9 @@ struct Tiling {
 
 // No tiling where the target has no room for it.
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
-// The variant for so many rows: the lowest tile that holds them, as far as there is room for it. Throws
-// Error(QUERN_UNSUPPORTED) where there is for none.
-Variant choose(const Shape& shape, std::int64_t rows, const jit::TargetInfo& target);
+// The variant for so many rows: the lowest tile that holds them, as far as there is room for it. With `invariant` one of
+// those that add up in the same order. Throws Error(QUERN_UNSUPPORTED) where there is room for none.
+Variant choose(const Shape& shape, std::int64_t rows, bool invariant, const jit::TargetInfo& target);
 
 jit::Spec to_spec(const Shape& shape, jit::Target target);
 Shape to_shape(const jit::Spec& spec);

@@ -4,57 +4,11 @@
 #pragma once
 
 #include "gemm/kernels/shared/dense_tiles.cuh"
-#include "gemm/kernels/shared/source.cuh"
-#include "quantized_gemm/decode.cuh"
-#include "quantized_gemm/params.cuh"
+#include "quantized_gemm/numbers.cuh"
 
 namespace q {
 
-using CodeA = CODE_A;
-using CodeB = CODE_B;
-
-inline constexpr i32 kGroup = GROUP;  // of k that share a scale; 0: all of k
-inline constexpr bool kGroupsOfScaleA = GROUPS_A != 0, kGroupsOfScaleB = GROUPS_B != 0;
-inline constexpr bool kZeros = ZEROS != 0;  // there is a tensor of zero points
-
-// What is multiplied: bytes where both operands are integers of as many bits, else the floating-point type of a, or
-// f16, which holds every other number there is.
-template <bool first, class A, class B>
-struct Either {
-  using type = A;
-};
-template <class A, class B>
-struct Either<false, A, B> {
-  using type = B;
-};
-template <class Code>
-inline constexpr bool kIsInteger = false;
-template <>
-inline constexpr bool kIsInteger<i8> = true;
-template <>
-inline constexpr bool kIsInteger<Int4> = true;
-template <>
-inline constexpr bool kIsInteger<Uint4> = true;
-inline constexpr bool kIntegers = kIsInteger<CodeA> && kIsInteger<CodeB> && kGroup != 16;
-using Multiplied = Either<kIntegers, i8, Either<kIsBf16<CodeA>, bf16, f16>::type>::type;
-inline constexpr bool kPaired = kBitsOf<CodeA> == 4 || kBitsOf<CodeB> == 4;
-using DecodeA = Decode<CodeA, Multiplied, kPaired>;
-using DecodeB = Decode<CodeB, Multiplied, kPaired>;
-
-// Scales in groups of 16 are multiplied into runs, as a product of runs has two groups; larger groups' sums are scaled.
-inline constexpr bool kScaledRuns = kGroup == 16, kScaledSums = kGroup > 16;
 inline constexpr i32 kGroupsOfBlock = kGroup == 0 || kGroup >= kBlockK ? 1 : kBlockK / kGroup;
-
-// A stored scale of 8 bits without mantissa.
-struct Ue8m0 {
-  u8 bits;
-};
-QUERN_DEVICE f32 to_f32(Ue8m0 v) {
-  // 2^-127 is a subnormal number of f32, and 255 is a NaN.
-  return v.bits == 255 ? nan() : f32_of(v.bits == 0 ? 0x00400000u : static_cast<u32>(v.bits) << 23);
-}
-using ScaleA = SCALE_A;
-using ScaleB = SCALE_B;
 
 // `lines` lines of a k block in shared memory. The padding has the runs that a warp reads at once in different banks.
 template <class Code, i32 lines>
@@ -76,37 +30,6 @@ inline constexpr i32 kOffsetOfB = LinesOfA::kBytes, kOffsetOfScaleB = kOffsetOfB
                      kOffsetOfZeros = kOffsetOfScaleA + 4 * kScalesOfA;
 inline constexpr i32 kStage = round_up(kOffsetOfZeros + 4 * kZerosOfB, 128);
 static_assert(kStage == QUANTIZED_STAGE, "the library has counted otherwise");
-
-// Which items of an operand's lines, `per_line` of each, a thread has: number thread, thread + kThreads and so on,
-// whose lines are kStep apart. With a gate the second half of b's lines is N/2 further on.
-template <i32 lines, i32 per_line, bool of_b>
-struct Items {
-  static constexpr i32 kAll = lines * per_line, kEach = (kAll + kThreads - 1) / kThreads, kStep = kThreads / per_line;
-  static_assert(kThreads % per_line == 0 && kEach <= 32);
-  static_assert(!of_b || !kGate || kEach <= 1 || kOutTileN % kStep == 0, "items of one number lie in the same half");
-  static QUERN_DEVICE constexpr bool is_further(i32 e) { return of_b && kGate && e > 0 && e * kStep >= kOutTileN; }
-  static QUERN_DEVICE i32 line() { return thread_index() / per_line; }
-  static QUERN_DEVICE i32 place() { return thread_index() % per_line; }
-
-  u32 there;  // a bit for each item whose line there is
-  // Returns the row in memory of the first one's line, which need not be there.
-  QUERN_DEVICE i64 begin(const GemmParams& p, const Work& work) {
-    there = 0;
-    QUERN_UNROLL for (i32 e = 0; e < kEach; ++e) {
-      const i32 own = line() + e * kStep;
-      const i32 row = of_b ? source_column(p, work, own) : source_row(p, work, own);
-      there |= static_cast<u32>(own < lines && row >= 0) << e;
-    }
-    if constexpr (!of_b) return static_cast<i64>(work.row) + line();
-    const bool second = kGate && line() >= kOutTileN;
-    return static_cast<i64>(work.column) + line() + (second ? p.n / 2 - kOutTileN : 0);
-  }
-  QUERN_DEVICE bool has(i32 e) const { return (there >> e & 1) != 0; }
-  // How many rows behind the first one's item number e is.
-  static QUERN_DEVICE i64 rows_to(const GemmParams& p, i32 e) {
-    return e * kStep + (is_further(e) ? static_cast<i64>(p.n / 2 - kOutTileN) : 0);
-  }
-};
 
 // This thread's copies of an operand's lines.
 template <class Code, i32 lines, bool of_b>
@@ -147,45 +70,9 @@ class Copies {
   i32 left_ = 0;  // k that there are from this thread's first on
 };
 
-// This thread's scales of a k block. Loaded a k block before they are stored, as they lie in memory, so that nothing
-// waits for them.
-template <class T, i32 lines, bool of_b>
-class Scales {
-  using Own = Items<lines, kGroupsOfBlock, of_b>;
-
- public:
-  struct Values {
-    T x[Own::kEach > 0 ? Own::kEach : 1];
-  };
-  QUERN_DEVICE void begin(const GemmParams& p, const Work& work, const QuantizedScales& from) {
-    from_ = static_cast<const T*>(from.data) + items_.begin(p, work) * from.line + Own::place() * from.group;
-  }
-  QUERN_DEVICE void load(const GemmParams& p, const QuantizedScales& from, i32 k_block, Values& values) const {
-    constexpr i32 kSize = kGroup > 0 ? kGroup : 1;
-    const i32 first = kGroup == 0 ? 0 : static_cast<i32>(static_cast<i64>(k_block) * kBlockK / kSize);
-    const i32 groups = kGroup == 0 ? 1 : p.k / kSize;
-    const T* const block = from_ + first * from.group;
-    QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
-      values.x[e] = T{};
-      if (items_.has(e) && first + Own::place() < groups) values.x[e] = block[Own::rows_to(p, e) * from.line];
-    }
-  }
-  // put(number of the place, scale) for each of this thread's.
-  template <class Put>
-  static QUERN_DEVICE void each(const Values& values, Put put) {
-    QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
-      if (Own::kAll % kThreads == 0 || e * kThreads + thread_index() < Own::kAll)
-        put(Own::place() * lines + Own::line() + e * Own::kStep, values.x[e]);
-    }
-  }
-
- private:
-  const T* from_ = nullptr;
-  Own items_;
-};
-using ScalesOfB = Scales<ScaleB, kGroupsOfScaleB ? kTileN : 0, true>;
-using ScalesOfA = Scales<ScaleA, kGroupsOfScaleA ? kTileM : 0, false>;
-using Zeros = Scales<u8, kZeros ? kTileN : 0, true>;
+using ScalesOfB = Scales<ScaleB, kGroupsOfScaleB ? kTileN : 0, true, kGroupsOfBlock>;
+using ScalesOfA = Scales<ScaleA, kGroupsOfScaleA ? kTileM : 0, false, kGroupsOfBlock>;
+using Zeros = Scales<u8, kZeros ? kTileN : 0, true, kGroupsOfBlock>;
 
 // What one k block brings by way of registers.
 struct Pending {
@@ -199,9 +86,16 @@ struct Pending {
     auto* of_b = reinterpret_cast<f32*>(stage + kOffsetOfScaleB);
     auto* of_a = reinterpret_cast<f32*>(stage + kOffsetOfScaleA);
     auto* words = reinterpret_cast<u32*>(stage + kOffsetOfZeros);
-    if constexpr (kGroupsOfScaleB) ScalesOfB::each(b, [&](i32 place, ScaleB scale) { of_b[place] = to_f32(scale); });
-    if constexpr (kGroupsOfScaleA) ScalesOfA::each(a, [&](i32 place, ScaleA scale) { of_a[place] = to_f32(scale); });
-    if constexpr (kZeros) Zeros::each(zeros, [&](i32 place, u8 zero) { words[place] = DecodeB::zero_word(zero); });
+    const auto at = [](i32 lines, i32 line, i32 group) { return group * lines + line; };
+    if constexpr (kGroupsOfScaleB)
+      ScalesOfB::each(b, [&](i32 line, i32 group, ScaleB scale) { of_b[at(kTileN, line, group)] = to_f32(scale); });
+    if constexpr (kGroupsOfScaleA)
+      ScalesOfA::each(a, [&](i32 line, i32 group, ScaleA scale) { of_a[at(kTileM, line, group)] = to_f32(scale); });
+    if constexpr (kZeros) {
+      Zeros::each(zeros, [&](i32 line, i32 group, u8 zero) {
+        words[at(kTileN, line, group)] = DecodeB::zero_word(zero);
+      });
+    }
   }
 };
 
@@ -245,9 +139,10 @@ class Feed {
  private:
   QUERN_DEVICE void load_scales(i32 stage, i32 k_block, Pending& pending) {
     pending.stage = stages_ + stage * kStage;
-    if constexpr (kGroupsOfScaleB) scales_b_.load(p_.product, p_.scale_b, k_block, pending.b);
-    if constexpr (kGroupsOfScaleA) scales_a_.load(p_.product, p_.scale_a, k_block, pending.a);
-    if constexpr (kZeros) zeros_.load(p_.product, p_.zero_b, k_block, pending.zeros);
+    const i32 group = kGroup == 0 ? 0 : static_cast<i32>(static_cast<i64>(k_block) * kBlockK / (kGroup > 0 ? kGroup : 1));
+    if constexpr (kGroupsOfScaleB) scales_b_.load(p_.product, p_.scale_b, group, pending.b);
+    if constexpr (kGroupsOfScaleA) scales_a_.load(p_.product, p_.scale_a, group, pending.a);
+    if constexpr (kZeros) zeros_.load(p_.product, p_.zero_b, group, pending.zeros);
   }
   QUERN_DEVICE void copy(i32 stage) {
     u8* const to = stages_ + stage * kStage;

@@ -46,7 +46,7 @@ class QuantisedWeights : public CommandTest {
   // One for each number of rows that has a kernel of its own.
   static void add(std::multiset<std::string>& specs, const std::string& stored, const std::string& result,
                   const std::string& epilogue, int variants = 4) {
-    const char* const names[] = {"rows16", "rows32", "rows64", "rows128"};
+    const char* const names[] = {"few16", "few32", "rows64", "rows128"};
     for (int i = 0; i < variants; ++i) {
       specs.insert(std::string("variant=") + names[i] + ' ' + stored + " out=" + result +
                    " gate=" + (epilogue.find("gate") != std::string::npos ? "1" : "0") +

@@ -102,6 +102,38 @@ std::vector<QuantizedCase> quantized_cases() {
   add("f16", [](QuantizedCase& c) { c.out = Element::f16, c.bias = c.relu = true; });
   add("e4m3", [](QuantizedCase& c) { c.out = Element::e4m3; });
   add("gate", [](QuantizedCase& c) { c.n = 300, c.gate = true, c.m = 10; });
+  // Few rows have kernels of their own unless their bits must not depend on how many they are. Those of more rows, and
+  // of 17 to 32, take every number, too.
+  for (const std::size_t i : {0, 2, 3, 8, 11, 13, 15, 18, 20, 21, 22, 24, 25, 27, 28, 29}) {
+    const QuantizedCase& other = cases.at(i);
+    add(other.name + "_invariant", [&](QuantizedCase& c) {
+      const std::string name = c.name;
+      c = other, c.name = name, c.flags = QUERN_CALL_BATCH_INVARIANT;
+    });
+  }
+  for (const std::size_t i : {1, 3, 6, 9, 10, 12, 13, 17, 18, 19, 23, 24, 25, 26, 28, 30}) {
+    const QuantizedCase& other = cases.at(i);
+    add(other.name + "_rows", [&](QuantizedCase& c) {
+      const std::string name = c.name;
+      c = other, c.name = name, c.m = 27, c.n = 150;
+    });
+  }
+  // Chunks of k and parts of tiles, of whole blocks of k and not.
+  for (const std::int64_t k : {512, 1024, 1056, 2080, 5024}) {
+    add("few_k" + std::to_string(k), [&](QuantizedCase& c) { c.k = k, c.scales_b = 32, c.n = 70, c.m = 9; });
+    add("few_bytes_k" + std::to_string(k), [&](QuantizedCase& c) {
+      c.a = c.b = Code::int8, c.scales_a = c.scales_b = 32, c.k = k, c.n = 130, c.m = 20, c.max_sms = 3;
+    });
+  }
+  add("many_tiles", [](QuantizedCase& c) {
+    c.a = Code::f16, c.b = Code::uint4, c.scales_b = c.zeros = 64, c.n = 900, c.k = 1024, c.max_sms = 2, c.m = 14;
+  });
+  add("few_alignment_4", [](QuantizedCase& c) {
+    c.alignment = 4, c.k = 1032, c.b = Code::int8, c.scales_b = kLineScales, c.m = 30;
+  });
+  add("few_gate", [](QuantizedCase& c) {
+    c.n = 260, c.gate = true, c.m = 25, c.b = Code::e2m1, c.scales_b = 16, c.scale_b = Scale::e4m3, c.k = 1536;
+  });
   return cases;
 }
 
@@ -293,6 +325,11 @@ TEST(QuantizedGemmOnCuda, OneGraphServesManyLaunches) {
 
 const ForEveryTarget kLines{
     "quantized_gemm * variant=rows16 b=int4 scale_b=f16 group=128 groups_b=1",
+    "quantized_gemm * variant=few16 b=int4 scale_b=f16 group=128 groups_b=1",
+    "quantized_gemm * variant=few16 a=e2m1 b=e2m1 scale_a=e4m3 scale_b=e4m3 group=16 groups_a=1 groups_b=1",
+    "quantized_gemm * variant=few16 a=int8 b=int8 scale_a=f32 scale_b=f32 alignment=4",
+    "quantized_gemm * variant=few32 a=f16 b=uint4 scale_b=f16 group=32 groups_b=1 zeros=1 gate=1",
+    "quantized_gemm * variant=few32 b=int8 scale_b=f32",
     "quantized_gemm * variant=rows32 a=f16 b=uint4 scale_b=f16 group=64 groups_b=1 zeros=1",
     "quantized_gemm * variant=rows16 b=int8 scale_b=f32",
     "quantized_gemm * variant=rows16 a=int8 b=int8 scale_a=f32 scale_b=f32",

@@ -1,0 +1,164 @@
+// What the numbers of a and b are, what they are multiplied as, and the scales and zero points that belong to them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gemm/kernels/shared/source.cuh"
+#include "quantized_gemm/decode.cuh"
+#include "quantized_gemm/params.cuh"
+
+namespace q {
+
+using CodeA = CODE_A;
+using CodeB = CODE_B;
+
+inline constexpr i32 kGroup = GROUP;  // of k that share a scale; 0: all of k
+inline constexpr bool kGroupsOfScaleA = GROUPS_A != 0, kGroupsOfScaleB = GROUPS_B != 0;
+inline constexpr bool kZeros = ZEROS != 0;  // there is a tensor of zero points
+
+// What is multiplied: bytes where both operands are integers of as many bits, else the floating-point type of a, or
+// f16, which holds every other number there is.
+template <bool first, class A, class B>
+struct Either {
+  using type = A;
+};
+template <class A, class B>
+struct Either<false, A, B> {
+  using type = B;
+};
+template <class Code>
+inline constexpr bool kIsInteger = false;
+template <>
+inline constexpr bool kIsInteger<i8> = true;
+template <>
+inline constexpr bool kIsInteger<Int4> = true;
+template <>
+inline constexpr bool kIsInteger<Uint4> = true;
+inline constexpr bool kIntegers = kIsInteger<CodeA> && kIsInteger<CodeB> && kGroup != 16;
+using Multiplied = Either<kIntegers, i8, Either<kIsBf16<CodeA>, bf16, f16>::type>::type;
+inline constexpr bool kPaired = kBitsOf<CodeA> == 4 || kBitsOf<CodeB> == 4;
+using DecodeA = Decode<CodeA, Multiplied, kPaired>;
+using DecodeB = Decode<CodeB, Multiplied, kPaired>;
+
+// Scales in groups of 16 are multiplied into runs, as a product of runs has two groups; larger groups' sums are scaled.
+inline constexpr bool kScaledRuns = kGroup == 16, kScaledSums = kGroup > 16;
+
+// A stored scale of 8 bits without mantissa.
+struct Ue8m0 {
+  u8 bits;
+};
+QUERN_DEVICE f32 to_f32(Ue8m0 v) {
+  // 2^-127 is a subnormal number of f32, and 255 is a NaN.
+  return v.bits == 255 ? nan() : f32_of(v.bits == 0 ? 0x00400000u : static_cast<u32>(v.bits) << 23);
+}
+using ScaleA = SCALE_A;
+using ScaleB = SCALE_B;
+
+// Whether a number times its scale is a number of the multiplied type.
+template <class Code, class Scale>
+inline constexpr bool kExactTimes = false;
+template <class Code>
+inline constexpr bool kExactTimes<Code, e4m3> = kBitsOf<Code> == 4;
+
+// Multiplies a run by the scale of its group.
+template <class Code, class Scale>
+QUERN_DEVICE void scale_run(u32 (&run)[2 * sizeof(Multiplied)], f32 scale) {
+  if constexpr (!kIntegers) {
+    QUERN_UNROLL for (u32& word : run) {
+      if constexpr (kExactTimes<Code, Scale>) {
+        word = fma_pairs<Multiplied>(word, both<Multiplied>(scale), 0u);
+      } else {
+        const f32x2 two = unpack<Multiplied>(word);
+        word = pack<Multiplied>(two.x * scale, two.y * scale);
+      }
+    }
+  }
+}
+
+// What whole sums are multiplied by: scales of the tensors, those that lines have for all of their k, and what the
+// multiplied numbers stand for.
+QUERN_DEVICE f32 scale_of_all(const QuantizedParams& p) {
+  f32 all = kUnitOf<CodeA, Multiplied> * kUnitOf<CodeB, Multiplied>;
+  if (p.tensor_scale_a) all *= *p.tensor_scale_a;
+  if (p.tensor_scale_b) all *= *p.tensor_scale_b;
+  return all;
+}
+// Of the tile's lines.
+QUERN_DEVICE f32 scale_of_row(const QuantizedParams& p, const Work& work, i32 line) {
+  const i32 row = source_row(p.product, work, line);
+  if (kGroupsOfScaleA || p.scale_a.data == nullptr || row < 0) return 1.0f;
+  return to_f32(static_cast<const ScaleA*>(p.scale_a.data)[row * p.scale_a.line]);
+}
+QUERN_DEVICE f32 scale_of_column(const QuantizedParams& p, const Work& work, i32 line) {
+  const i32 row = source_column(p.product, work, line);
+  if (kGroupsOfScaleB || p.scale_b.data == nullptr || row < 0) return 1.0f;
+  return to_f32(static_cast<const ScaleB*>(p.scale_b.data)[row * p.scale_b.line]);
+}
+
+// Which items of an operand's lines, `per_line` of each, a thread has: number thread, thread + kThreads and so on,
+// whose lines are kStep apart. With a gate the second half of b's lines is N/2 further on.
+template <i32 lines, i32 per_line, bool of_b>
+struct Items {
+  static constexpr i32 kAll = lines * per_line, kEach = (kAll + kThreads - 1) / kThreads, kStep = kThreads / per_line;
+  static_assert(kThreads % per_line == 0 && kEach <= 32);
+  static_assert(!of_b || !kGate || kEach <= 1 || kOutTileN % kStep == 0, "items of one number lie in the same half");
+  static QUERN_DEVICE constexpr bool is_further(i32 e) { return of_b && kGate && e > 0 && e * kStep >= kOutTileN; }
+  static QUERN_DEVICE i32 line() { return thread_index() / per_line; }
+  static QUERN_DEVICE i32 place() { return thread_index() % per_line; }
+
+  u32 there;  // a bit for each item whose line there is
+  // Returns the row in memory of the first one's line, which need not be there.
+  QUERN_DEVICE i64 begin(const GemmParams& p, const Work& work) {
+    there = 0;
+    QUERN_UNROLL for (i32 e = 0; e < kEach; ++e) {
+      const i32 own = line() + e * kStep;
+      const i32 row = of_b ? source_column(p, work, own) : source_row(p, work, own);
+      there |= static_cast<u32>(own < lines && row >= 0) << e;
+    }
+    if constexpr (!of_b) return static_cast<i64>(work.row) + line();
+    const bool second = kGate && line() >= kOutTileN;
+    return static_cast<i64>(work.column) + line() + (second ? p.n / 2 - kOutTileN : 0);
+  }
+  QUERN_DEVICE bool has(i32 e) const { return (there >> e & 1) != 0; }
+  // How many rows behind the first one's item number e is.
+  static QUERN_DEVICE i64 rows_to(const GemmParams& p, i32 e) {
+    return e * kStep + (is_further(e) ? static_cast<i64>(p.n / 2 - kOutTileN) : 0);
+  }
+};
+
+// This thread's scales, or zero points, of `lines` lines and `count` groups of each. They are loaded as they lie in
+// memory, and long before they are stored, so that nothing waits for them.
+template <class T, i32 lines, bool of_b, i32 count>
+class Scales {
+  using Own = Items<lines, count, of_b>;
+
+ public:
+  struct Values {
+    T x[Own::kEach > 0 ? Own::kEach : 1];
+  };
+  QUERN_DEVICE void begin(const GemmParams& p, const Work& work, const QuantizedScales& from) {
+    from_ = static_cast<const T*>(from.data) + items_.begin(p, work) * from.line + Own::place() * from.group;
+  }
+  // Of the groups from number `first` on.
+  QUERN_DEVICE void load(const GemmParams& p, const QuantizedScales& from, i32 first, Values& values) const {
+    const i32 groups = kGroup == 0 ? 1 : p.k / (kGroup > 0 ? kGroup : 1);
+    const T* const block = from_ + first * from.group;
+    QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
+      values.x[e] = T{};
+      if (items_.has(e) && first + Own::place() < groups) values.x[e] = block[Own::rows_to(p, e) * from.line];
+    }
+  }
+  // put(line, group, scale) for each of this thread's.
+  template <class Put>
+  static QUERN_DEVICE void each(const Values& values, Put put) {
+    QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
+      if (Own::kAll % kThreads == 0 || e * kThreads + thread_index() < Own::kAll)
+        put(Own::line() + e * Own::kStep, Own::place(), values.x[e]);
+    }
+  }
+
+ private:
+  const T* from_ = nullptr;
+  Own items_;
+};
+
+}  // namespace q
