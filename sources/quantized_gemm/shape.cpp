@@ -157,7 +157,7 @@ int buffer_bytes(const Shape& shape, const Tiling& t, int warps_k) {
   const int chunk = t.chunk_blocks * t.block_k, groups = shape.group == 0 ? 1 : chunk / shape.group, pitch = groups | 1;
   const int scales = (shape.groups_b ? t.tile_n : 0) + (shape.zeros ? t.tile_n : 0) +
                      (shape.groups_a && shape.group > 16 ? t.tile_m : 0);
-  const int rows = chunk * t.tile_m * (shape.integers() ? 1 : 2), parts = 4 * warps_k * t.tile_m * (t.tile_n + 4);
+  const int rows = chunk * t.tile_m * (shape.integers() ? 1 : 2), parts = 4 * std::max(warps_k / 2, 1) * t.tile_m * (t.tile_n + 4);
   return round_up(std::max(rows + 4 * scales * pitch, parts), 128);
 }
 

@@ -6,9 +6,8 @@
 // A tile belongs to one block of threads or to several, which divide its k blocks (stream-K).
 // SPDX-License-Identifier: Apache-2.0
 #include "quantized_gemm/few/sums.cuh"
-// Both ask for what stands in sums.cuh.
+// This asks for what stands in sums.cuh.
 #include "gemm/kernels/shared/store.cuh"
-#include "gemm/kernels/shared/stream_k.cuh"
 
 namespace q {
 
@@ -70,46 +69,50 @@ QUERN_DEVICE void multiply(const QuantizedParams& p) {
   // Weights that nobody writes are copied before the previous launch has finished.
   const bool early = (p.product.flags & kConstantB) != 0;
   if (!early) wait_for_previous_grid();
-  DenseTiles tiles(p.product);
-  const StreamKSchedule schedule = tiles.schedule();
+  Tiles tiles(p.product);
   Weights weights(p.product, tiles, ring);
   QUERN_ROLLED for (i32 s = 0; s < kStages - 1; ++s) weights.begin(s);
   if (early) wait_for_previous_grid();
   Tokens tokens(p, tiles);
-  tokens.load();
-  tokens.store(buffer);
-  sync_block();
   i32 slot = 0, free = kStages - 1;
-  Work work;
+  Work work{};
+  work.rows = p.product.m;
+  i32 block = 0;
   WarpSums of_warp;
-  QUERN_ROLLED while (tiles.next(work)) {
-    of_warp.clear();
-    QUERN_ROLLED for (i32 block = work.first_k_block; block < work.end_k_block; block += kChunkBlocks) {
-      const i32 left = work.end_k_block - block, steps = left < kChunkBlocks ? left : kChunkBlocks;
-      tokens.load();
-      QUERN_ROLLED for (i32 s = 0; s < steps; ++s) {
-        copy_async_wait<kStages - 2>();
-        // All lanes see one another's copies, and have read the slot that is free.
-        sync_warp();
-        weights.begin(free);
-        multiply_step(ring + slot * kSlot, buffer, warp_k() * steps + s, of_warp);
-        free = slot;
-        slot = slot + 1 == kStages ? 0 : slot + 1;
-      }
-      tokens.store(other);
-      sync_block();
-      u8* const last = buffer;
-      buffer = other, other = last;
+  // The first time round there is nothing yet to multiply.
+  QUERN_ROLLED while (true) {
+    const i32 left = work.end_k_block - block, steps = left < kChunkBlocks ? left : kChunkBlocks;
+    tokens.load();
+    QUERN_ROLLED for (i32 s = 0; s < steps; ++s) {
+      copy_async_wait<kStages - 2>();
+      // All lanes see one another's copies, and have read the slot that is free.
+      sync_warp();
+      weights.begin(free);
+      multiply_step(ring + slot * kSlot, buffer, warp_k() * steps + s, of_warp);
+      free = slot;
+      slot = slot + 1 == kStages ? 0 : slot + 1;
     }
-    // What is in `other` has been multiplied.
-    f32* const staged = reinterpret_cast<f32*>(other);
-    of_warp.put(staged);
+    tokens.store(other);
     sync_block();
-    Sums sums;
-    sums.gather(staged);
-    if (!reduce_partial_sums(p.product, schedule, work, sums, flag)) continue;
-    sums.finish(p, work);
-    store(p.product, work, sums, staged);
+    u8* const last = buffer;
+    buffer = other, other = last;
+    block += steps;
+    if (block < work.end_k_block) continue;
+    if (steps > 0) {
+      // What is in `other` has been multiplied.
+      f32* const staged = reinterpret_cast<f32*>(other);
+      of_warp.meet(staged);
+      sync_block();
+      Sums sums;
+      sums.gather(staged);
+      if (reduce_partial_sums(p.product, tiles.schedule(), work, sums, flag)) {
+        sums.finish(p, work);
+        store(p.product, work, sums, staged);
+      }
+    }
+    if (!tiles.next(work)) break;
+    block = work.first_k_block;
+    of_warp.clear();
   }
   copy_async_wait<0>();
 }

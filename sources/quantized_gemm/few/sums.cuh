@@ -11,6 +11,15 @@ namespace q {
 inline constexpr bool kWholeIntegers = kIntegers && !kScaledSums;
 using Products = Either<kIntegers, IntegerAccumulator, Accumulator>::type;
 
+// Of integers these are the bits.
+QUERN_DEVICE f32 sum_of(f32 a, f32 b) {
+  if constexpr (kWholeIntegers) {
+    return f32_of(bits_of(a) + bits_of(b));
+  } else {
+    return a + b;
+  }
+}
+
 struct WarpSums {
   static constexpr i32 kEach = 256 / kWarp;
   Products products[kLineTiles][kRowTiles];
@@ -49,17 +58,35 @@ struct WarpSums {
       }
     }
   }
-  // To this warp's part of `parts`, [part][row][line].
-  QUERN_DEVICE void put(f32* parts) const {
-    f32* const to = parts + warp_k() * kPart + warp_line();
+  // The sums of the warps that divide k, added up into kParts parts in shared memory, [part][row][line]: half of the
+  // warps leave theirs there and the others add them to their own. All threads call it; a barrier makes the parts
+  // visible.
+  QUERN_DEVICE void meet(f32* parts) {
+    if constexpr (kWarpsK > 1) {
+      if (warp_k() >= kParts) each_place(parts, [](f32& place, f32 sum) { place = sum; });
+      sync_block();
+    }
+    if (warp_k() < kParts) {
+      each_place(parts, [](f32& place, f32 sum) {
+        if constexpr (kWarpsK > 1) sum = sum_of(sum, place);
+        place = sum;
+      });
+    }
+  }
+
+ private:
+  // visit(its place, sum): of each sum of this warp.
+  template <class Visit>
+  QUERN_DEVICE void each_place(f32* parts, Visit visit) const {
+    f32* const first = parts + warp_k() % kParts * kPart + warp_line();
     each([&](i32 i, i32 j, i32 e) {
-      f32& place = to[(16 * j + column_of(lane(), e)) * kPartPitch + 16 * i + row_of(lane(), held_row(e))];
+      f32& place = first[(16 * j + column_of(lane(), e)) * kPartPitch + 16 * i + row_of(lane(), held_row(e))];
       if constexpr (kWholeIntegers) {
-        place = f32_of(static_cast<u32>(products[i][j].x[e]));
+        visit(place, f32_of(static_cast<u32>(products[i][j].x[e])));
       } else if constexpr (kScaledSums) {
-        place = scaled[i][j].x[e];
+        visit(place, scaled[i][j].x[e]);
       } else {
-        place = products[i][j].x[e];
+        visit(place, products[i][j].x[e]);
       }
     });
   }
@@ -74,23 +101,16 @@ struct Sums {
 
   static QUERN_DEVICE i32 row(i32 v) { return (v * kThreads + thread_index()) / kOfRow; }
   static QUERN_DEVICE i32 line(i32 v) { return (v * kThreads + thread_index()) % kOfRow * 4; }
-  static QUERN_DEVICE void add_to(f32& sum, f32 other) {
-    if constexpr (kWholeIntegers) {
-      sum = f32_of(bits_of(sum) + bits_of(other));
-    } else {
-      sum += other;
-    }
-  }
   QUERN_DEVICE void clear() {
     QUERN_UNROLL for (f32& sum : x) sum = 0.0f;
   }
   // Of all parts, in their order.
   QUERN_DEVICE void gather(const f32* parts) {
     clear();
-    QUERN_UNROLL for (i32 part = 0; part < kWarpsK; ++part) {
+    QUERN_UNROLL for (i32 part = 0; part < kParts; ++part) {
       QUERN_UNROLL for (i32 v = 0; v < kVectors; ++v) {
         const vec16 four = load16(parts + part * kPart + row(v) * kPartPitch + line(v));
-        QUERN_UNROLL for (i32 e = 0; e < 4; ++e) add_to(x[4 * v + e], f32_of(four.x[e]));
+        QUERN_UNROLL for (i32 e = 0; e < 4; ++e) x[4 * v + e] = sum_of(x[4 * v + e], f32_of(four.x[e]));
       }
     }
   }
@@ -106,7 +126,7 @@ struct Sums {
     }
     QUERN_UNROLL for (i32 n = 0; n < kAtOnce; ++n) {
       if (n >= there) continue;
-      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) add_to(x[i], read[n][i]);
+      QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) x[i] = sum_of(x[i], read[n][i]);
     }
   }
   QUERN_DEVICE void finish(const QuantizedParams& p, const Work& work) {

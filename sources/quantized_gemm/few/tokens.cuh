@@ -27,9 +27,10 @@ inline constexpr i32 kOffsetOfScaleB = kTokenBytes,
                      kOffsetOfScaleA = kOffsetOfZeros + (kZeros ? 4 * kTileN * kScalePitch : 0),
                      kOffsetOfEnd = kOffsetOfScaleA + (kScaledA ? 4 * kTileM * kScalePitch : 0);
 // The sums of the warps that divide k take the place of a chunk.
+inline constexpr i32 kParts = kWarpsK > 1 ? kWarpsK / 2 : 1;
 inline constexpr i32 kPartPitch = kTileN + 4, kPart = kTileM * kPartPitch;
-inline constexpr i32 kBuffer = round_up(kOffsetOfEnd > 4 * kWarpsK * kPart ? kOffsetOfEnd : 4 * kWarpsK * kPart, 128);
-static_assert(kBuffer == FEW_BUFFER, "the library has counted otherwise");
+inline constexpr i32 kBuffer = round_up(kOffsetOfEnd > 4 * kParts * kPart ? kOffsetOfEnd : 4 * kParts * kPart, 128);
+static_assert(kWarpsK % kParts == 0 && kBuffer == FEW_BUFFER, "the library has counted otherwise");
 
 // Numbers of E2m1 with scales of e4m3 are multiplied by them as they are unpacked.
 inline constexpr bool kScaledAtOnce =
@@ -48,11 +49,10 @@ class Tokens {
   using Zeros = Scales<u8, kZeros ? kTileN : 0, true, kGroupsOfChunk>;
 
  public:
-  QUERN_DEVICE Tokens(const QuantizedParams& p, const DenseTiles& tiles) : p_(p), tiles_(tiles) { next_tile(); }
+  QUERN_DEVICE Tokens(const QuantizedParams& p, const Tiles& tiles) : p_(p), tiles_(tiles) {}
   // The next chunk, if there is one.
   QUERN_DEVICE void load() {
-    loaded_ = more_;
-    if (!more_) return;
+    if (block_ == end_block_ && !next_tile()) return;
     const i32 left = end_block_ - block_, blocks = left < kChunkBlocks ? left : kChunkBlocks;
     const i64 first = static_cast<i64>(block_) * kBlockK, end = first + blocks * kBlockK;
     const i32 count = static_cast<i32>((end < p_.product.k ? end : p_.product.k) - first);
@@ -62,10 +62,11 @@ class Tokens {
     if constexpr (kScaledA) of_a_.load(p_.product, p_.scale_a, group, scales_a_);
     if constexpr (kZeros) of_zeros_.load(p_.product, p_.zero_b, group, zeros_);
     block_ += blocks;
-    if (block_ == end_block_) next_tile();
+    loaded_ = true;
   }
-  QUERN_DEVICE void store(u8* buffer) const {
+  QUERN_DEVICE void store(u8* buffer) {
     if (!loaded_) return;
+    loaded_ = false;
     QUERN_UNROLL for (i32 e = 0; e < kPieces; ++e) {
       u32 run[2 * sizeof(Multiplied)];
       DecodeA::run(runs_[e], 0u, run);
@@ -94,10 +95,10 @@ class Tokens {
   }
 
  private:
-  QUERN_DEVICE void next_tile() {
-    Work work;
-    more_ = tiles_.next(work);
-    if (!more_) return;
+  QUERN_DEVICE bool next_tile() {
+    Work work{};
+    if (!tiles_.next(work)) return false;
+    work.rows = p_.product.m;
     block_ = work.first_k_block, end_block_ = work.end_k_block;
     const i32 within = warp() % kOfTile;
     const i32 row = source_row(p_.product, work, within / kRunsHeld * 16 + run_line(lane(), within % kRunsHeld));
@@ -108,6 +109,7 @@ class Tokens {
     if constexpr (kGroupsOfScaleB) of_b_.begin(p_.product, work, p_.scale_b);
     if constexpr (kScaledA) of_a_.begin(p_.product, work, p_.scale_a);
     if constexpr (kZeros) of_zeros_.begin(p_.product, work, p_.zero_b);
+    return true;
   }
   // Of `count` k from `first` on, number `e` of this thread's runs.
   QUERN_DEVICE void load_run(i32 e, i64 first, i32 count) {
@@ -129,9 +131,9 @@ class Tokens {
   }
 
   const QuantizedParams& p_;
-  DenseTiles tiles_;
-  i32 block_ = 0, end_block_ = 0;
-  bool more_ = false, loaded_ = false, there_ = false;
+  Tiles tiles_;
+  i32 block_ = 0, end_block_ = 0;  // of the tile: behind the chunk, and behind the tile
+  bool loaded_ = false, there_ = false;
   const u8* row_ = nullptr;
   const ScaleA* row_scales_ = nullptr;
   OfB of_b_;

@@ -7,7 +7,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gemm/kernels/shared/dense_tiles.cuh"
+#include "gemm/kernels/shared/stream_k.cuh"
 #include "quantized_gemm/numbers.cuh"
 
 namespace q {
@@ -25,8 +25,11 @@ inline constexpr i32 kBitsB = kBitsOf<CodeB>;
 inline constexpr i32 kLineBytes = kStepK * kBitsB / 8, kSlot = kWarpLines * kLineBytes, kRing = kStages * kSlot;
 
 // Of a step's k a lane reads so many bytes of a line at once, and its neighbours those beside them: as many as there are
-// if what the four lanes of a line read is in one group, which a product of runs must be.
-inline constexpr i32 kGroupRead = kScaledSums ? kGroup * kBitsB / 32 : 16, kRead = kGroupRead < 16 ? kGroupRead : 16;
+// if what the four lanes of a line read is in one group, which a product of runs must be, and half as many where sums
+// leave few registers.
+inline constexpr i32 kMostRead = kScaledSums && kTileM > 16 ? 8 : 16;
+inline constexpr i32 kGroupRead = kScaledSums ? kGroup * kBitsB / 32 : 16;
+inline constexpr i32 kRead = kGroupRead < kMostRead ? kGroupRead : kMostRead;
 inline constexpr i32 kRunsOfRead = kRead / kBitsB;
 // Where the k of the products of runs number i begin, for lanes whose runs are number `place` (0 to 3) of a line.
 QUERN_DEVICE constexpr i32 k_of_run(i32 i, i32 place) {
@@ -87,6 +90,34 @@ struct Words {
   }
 };
 
+// The tiles of a block of threads, one below the other in b: every block_count-th, or with stream-K those that its k
+// blocks are of, the first and the last of which may be parts.
+class Tiles {
+ public:
+  QUERN_DEVICE explicit Tiles(const GemmParams& p)
+      : k_blocks_(div_up(p.k, kBlockK)), schedule_(p.tiles * (p.whole_tiles ? 1 : k_blocks_), block_count(0), p.whole_tiles ? 1 : k_blocks_) {
+    tile_ = block_index(0), apart_ = block_count(0), last_ = p.tiles - 1, end_ = k_blocks_;
+    if (p.whole_tiles) return;
+    const i32 begin = schedule_.begin(tile_), end = schedule_.begin(tile_ + 1);
+    tile_ = begin / k_blocks_, apart_ = 1, first_ = begin - tile_ * k_blocks_;
+    last_ = begin < end ? (end - 1) / k_blocks_ : -1, end_ = end - last_ * k_blocks_;
+  }
+  QUERN_DEVICE bool next(Work& work) {
+    if (tile_ > last_) return false;
+    work.tile = tile_, work.column = tile_ * kOutTileN;
+    work.first_k_block = first_, work.end_k_block = tile_ == last_ ? end_ : k_blocks_;
+    tile_ += apart_, first_ = 0;
+    return true;
+  }
+  QUERN_DEVICE const StreamKSchedule& schedule() const { return schedule_; }
+
+ private:
+  i32 k_blocks_;
+  StreamKSchedule schedule_;
+  i32 tile_, apart_, last_;
+  i32 first_ = 0, end_;  // the k block that the next tile begins with, and behind the last one's last
+};
+
 // Goes through the steps of this warp, ahead of the products and on from tile to tile.
 class Weights {
   static constexpr i32 kEach = kSlot / 16 / kWarp, kLinesApart = kWarp / kPiecesOfLine;
@@ -94,13 +125,12 @@ class Weights {
   static_assert(kLinesApart % (kLinesOfBanks * kTurns) == 0, "a lane's pieces are turned alike");
 
  public:
-  QUERN_DEVICE Weights(const GemmParams& p, const DenseTiles& tiles, u8* ring)
-      : p_(p), tiles_(tiles), to_(ring + piece_at(line(), piece())) {
-    next_tile();
-  }
+  QUERN_DEVICE Weights(const GemmParams& p, const Tiles& tiles, u8* ring)
+      : p_(p), tiles_(tiles), to_(ring + piece_at(line(), piece())) {}
   // Begins the copies of the next step, if there is one, into slot number `slot`.
   QUERN_DEVICE void begin(i32 slot) {
-    if (more_) {
+    if (steps_ == 0) next_chunk();
+    if (steps_ > 0) {
       QUERN_UNROLL for (i32 e = 0; e < kEach; ++e) {
         const bool there = line() + e * kLinesApart < lines_;
         const u8* const from = from_ + e * kLinesApart * p_.b_row;
@@ -111,7 +141,7 @@ class Weights {
           QUERN_UNROLL for (i32 i = 0; i < 4; ++i) copy_async_4(to + 4 * i, from + 4 * i, there && left_ > i * kOfCopy);
         }
       }
-      advance();
+      from_ += kLineBytes, left_ -= kStepK, --steps_;
     }
     copy_async_commit();
   }
@@ -119,46 +149,33 @@ class Weights {
  private:
   static QUERN_DEVICE i32 line() { return lane() / kPiecesOfLine; }
   static QUERN_DEVICE i32 piece() { return lane() % kPiecesOfLine; }
-  QUERN_DEVICE void advance() {
-    from_ += kLineBytes, left_ -= kStepK;
-    if (--steps_ > 0) return;
-    block_ += blocks_;
-    if (block_ == end_block_) {
-      next_tile();
-    } else {
-      next_chunk();
-    }
-  }
-  QUERN_DEVICE void next_tile() {
-    Work work;
-    more_ = tiles_.next(work);
-    if (!more_) return;
-    block_ = work.first_k_block, end_block_ = work.end_k_block;
-    const i32 half = kGate && warp_line() >= kOutTileN ? 1 : 0, columns = kGate ? p_.n / 2 : p_.n;
-    const i32 first = work.column + warp_line() - half * kOutTileN;
-    lines_ = columns - first;
-    row_ = static_cast<const u8*>(p_.b) + (static_cast<i64>(first) + half * columns + line()) * p_.b_row + 16 * piece();
-    next_chunk();
-  }
   QUERN_DEVICE void next_chunk() {
+    if (block_ == end_block_) {
+      Work work;
+      if (!tiles_.next(work)) return;
+      block_ = work.first_k_block, end_block_ = work.end_k_block;
+      const i32 half = kGate && warp_line() >= kOutTileN ? 1 : 0, columns = kGate ? p_.n / 2 : p_.n;
+      const i32 first = work.column + warp_line() - half * kOutTileN;
+      lines_ = columns - first;
+      row_ = static_cast<const u8*>(p_.b) + (static_cast<i64>(first) + half * columns + line()) * p_.b_row + 16 * piece();
+    }
     const i32 left = end_block_ - block_;
-    steps_ = blocks_ = left < kChunkBlocks ? left : kChunkBlocks;
-    const i64 k = static_cast<i64>(block_) * kBlockK + warp_k() * blocks_ * kStepK;
+    steps_ = left < kChunkBlocks ? left : kChunkBlocks;
+    const i64 k = static_cast<i64>(block_) * kBlockK + warp_k() * steps_ * kStepK;
     from_ = row_ + k * kBitsB / 8;
     left_ = static_cast<i32>(p_.k - k) - piece() * kOfPiece;
+    block_ += steps_;
   }
 
   const GemmParams& p_;
-  DenseTiles tiles_;
-  u8* to_;                 // this lane's first piece in slot 0
-  const u8* row_;          // the line of this lane's first piece, and the piece within a step
-  const u8* from_;         // in the next step
-  i32 lines_ = 0;          // of b that there are from the warp's first on
-  i32 left_ = 0;           // k that there are from this lane's next piece on
-  i32 steps_ = 0;          // left in the chunk
-  i32 blocks_ = 0;         // k blocks of the chunk
-  i32 block_ = 0, end_block_ = 0;
-  bool more_ = false;
+  Tiles tiles_;
+  u8* to_;                        // this lane's first piece in slot 0
+  const u8* row_ = nullptr;       // the line of this lane's first piece, and the piece within a step
+  const u8* from_ = nullptr;      // in the next step
+  i32 lines_ = 0;                 // of b that there are from the warp's first on
+  i32 left_ = 0;                  // k that there are from this lane's next piece on
+  i32 steps_ = 0;                 // left in the chunk
+  i32 block_ = 0, end_block_ = 0;  // of the tile: behind the chunk, and behind the tile
 };
 
 }  // namespace q
