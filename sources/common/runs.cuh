@@ -11,6 +11,10 @@
 //   IntegerAccumulator               { i32 x[256 / kWarp]; }, laid out as Accumulator is
 //   mma(accumulator, a, b)           accumulator += a b, of Runs<f16> or Runs<bf16>; with an IntegerAccumulator of
 //                                    Runs<i8>, whose sums wrap around
+//   HalfRuns<T>, HalfAccumulator, IntegerHalfAccumulator
+//                                    of 8 columns of b, where the macro QUERN_HALF_RUNS is defined: a lane's one run,
+//                                    that of the first of its lines, and the first half of an accumulator's elements.
+//                                    mma() takes them as it takes the whole ones
 //   fma_pairs<T>(a, b, c)            a b + c of two pairs of f16 or bf16, rounded once on NVIDIA's GPUs
 //   masked_and_turned(v, mask, turned)   (v & mask) ^ turned, by one instruction where there is one: compilers take it
 //                                    apart where mask and `turned` have no bit in common
@@ -34,6 +38,16 @@ struct Runs {
 };
 struct IntegerAccumulator {
   i32 x[256 / kWarp];
+};
+template <class T>
+struct HalfRuns {
+  u32 x[1][2 * sizeof(T)];
+};
+struct HalfAccumulator {
+  f32 x[128 / kWarp];
+};
+struct IntegerHalfAccumulator {
+  i32 x[128 / kWarp];
 };
 
 }  // namespace q

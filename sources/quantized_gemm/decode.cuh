@@ -123,8 +123,8 @@ struct Decode {
     }
   }
 
-  // E2m1's exponent and mantissa at the place of T's, four bits of each half of a word from bit 4 j on: the number, short
-  // of a power of two.
+  // E2m1's exponent and mantissa at the place of T's, four bits of each half of a word from bit 4 j on: the number,
+  // short of a power of two.
   template <i32 j>
   static QUERN_DEVICE u32 small(u32 word) {
     constexpr i32 kMantissa = kIsBf16<T> ? 6 : 9, kLeft = kMantissa - 4 * j, kSign = 12 - 4 * j;

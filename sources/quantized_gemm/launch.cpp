@@ -14,8 +14,8 @@
 namespace quern::ops::quantized_gemm {
 namespace {
 
-// With stream-K a block of threads has at least so many k blocks: fewer cost more in partial sums. Those of few rows are
-// some four times as large.
+// With stream-K a block of threads has at least so many k blocks: fewer cost more in partial sums. Those of few rows
+// are some four times as large.
 constexpr std::int64_t kFewestKBlocks = 4, kFewestOfFew = 1;
 // Stream-K pays where whole tiles would keep less than this part of the device busy.
 constexpr double kWorthStreamK = 0.9;
@@ -50,7 +50,8 @@ Plan plan(const Problem& problem, const Tiling& t) {
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
   const bool few = is_few(problem.shape.rows);
   std::int64_t contributors = std::min(slots, tiles * k_blocks / (few ? kFewestOfFew : kFewestKBlocks));
-  // Equal parts of each tile, where they keep nearly as many multiprocessors busy: then no block has two tiles to finish.
+  // Equal parts of each tile, where they keep nearly as many multiprocessors busy: then no block has two tiles to
+  // finish.
   const std::int64_t each = few && tiles > 0 ? contributors / tiles : 0;
   if (each >= 1 && static_cast<double>(each * tiles) >= kWorthParts * static_cast<double>(contributors))
     contributors = each * tiles;
@@ -64,10 +65,12 @@ Plan plan(const Problem& problem, const Tiling& t) {
 template <class With>
 void each_variant(const Problem& problem, With with) {
   const jit::TargetInfo& target = problem.product.call.device->limits;
-  const std::int64_t most = problem.product.params.m;
+  Extents call = problem.extents();
+  const std::int64_t most = call.rows;
   Shape shape = problem.shape;
-  for (std::int64_t rows = 16, before = 0; before == 0 || (before < most && before < 128); before = rows, rows *= 2) {
-    const Variant variant = choose(shape, std::min(rows, most), is_invariant(problem), target);
+  for (std::int64_t rows = 8, before = 0; before == 0 || (before < most && before < 128); before = rows, rows *= 2) {
+    call.rows = std::min(rows, most);
+    const Variant variant = choose(shape, call, target);
     if (before > 0 && variant == shape.rows) continue;
     shape.rows = variant;
     with(shape, *tile(shape, target));

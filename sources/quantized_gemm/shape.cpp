@@ -19,8 +19,11 @@ constexpr Names<Variant, kVariants> kRows = {{{"rows16", Variant::rows16},
                                               {"rows32", Variant::rows32},
                                               {"rows64", Variant::rows64},
                                               {"rows128", Variant::rows128},
+                                              {"few8", Variant::few8},
                                               {"few16", Variant::few16},
-                                              {"few32", Variant::few32}}};
+                                              {"few32", Variant::few32},
+                                              {"narrow8", Variant::narrow8},
+                                              {"narrow16", Variant::narrow16}}};
 constexpr Names<Code, 6> kCodesOfA = {{{"f16", Code::f16},
                                        {"bf16", Code::bf16},
                                        {"int8", Code::int8},
@@ -157,19 +160,25 @@ int buffer_bytes(const Shape& shape, const Tiling& t, int warps_k) {
   const int chunk = t.chunk_blocks * t.block_k, groups = shape.group == 0 ? 1 : chunk / shape.group, pitch = groups | 1;
   const int scales = (shape.groups_b ? t.tile_n : 0) + (shape.zeros ? t.tile_n : 0) +
                      (shape.groups_a && shape.group > 16 ? t.tile_m : 0);
-  const int rows = chunk * t.tile_m * (shape.integers() ? 1 : 2), parts = 4 * std::max(warps_k / 2, 1) * t.tile_m * (t.tile_n + 4);
+  const int rows = chunk * t.tile_m * (shape.integers() ? 1 : 2),
+            parts = 4 * std::max(warps_k / 2, 1) * t.tile_m * (t.tile_n + 4);
   return round_up(std::max(rows + 4 * scales * pitch, parts), 128);
 }
 
 // What sources/quantized_gemm/few takes. A warp has so many lines that reading a's rows from shared memory, which it
 // does once for all of them, does not hold up reading b.
 std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target) {
-  if (!target.async_copy) return {};
   constexpr int kStepK = 128;
   constexpr std::uint32_t kReserve = 1024;
+  const Variant variant = shape.rows;
+  const bool eight = variant == Variant::few8 || variant == Variant::narrow8;
+  // A scale of results takes 128 columns of one tile.
+  if (!target.async_copy || (eight && target.warp_size != 32) || (is_narrow(variant) && shape.out_scale)) return {};
   Tiling t{};
-  t.tile_m = shape.rows == Variant::few16 ? 16 : 32;
-  t.tile_n = shape.gate && shape.out_scale ? 256 : 128;
+  t.tile_m = eight ? 8 : variant == Variant::few32 ? 32 : 16;
+  // Of scales in groups of 16 a wide tile would have more than fit.
+  const int wide = shape.group == 16 && !(shape.gate && shape.out_scale) ? 128 : 256;
+  t.tile_n = !is_narrow(variant) ? wide : shape.gate ? 64 : 32;
   const int bits = bits_of(shape.code_b), lines = bits == 4 || t.tile_m == 32 ? 32 : 16;
   const int slot = lines * kStepK * bits / 8, warp = static_cast<int>(target.warp_size);
   t.warps_m = 1, t.warps_n = t.tile_n / lines, t.blocks_per_sm = 1;
@@ -177,7 +186,13 @@ std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target
     const int warps = t.threads / warp, warps_k = warps / t.warps_n;
     if (warps_k == 0) break;
     t.block_k = warps_k * kStepK;
-    t.chunk_blocks = std::max(16384 / t.tile_m / t.block_k, 1);
+    // Chunks are as long as fits a fifth of the memory.
+    const int longest = 16384 / t.tile_m / t.block_k;
+    for (t.chunk_blocks = 1; t.chunk_blocks < longest; t.chunk_blocks *= 2) {
+      Tiling next = t;
+      next.chunk_blocks *= 2;
+      if (buffer_bytes(shape, next, warps_k) > static_cast<int>(target.shared_per_block / 5)) break;
+    }
     t.stage_bytes = buffer_bytes(shape, t, warps_k);
     for (t.stages = 4; t.stages >= 2; --t.stages) {
       t.shared_bytes = static_cast<std::uint32_t>(warps * t.stages * slot + 2 * t.stage_bytes);
@@ -185,6 +200,39 @@ std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target
     }
   }
   return {};
+}
+
+// Whether wide tiles would have to be divided among so many blocks of threads that adding up their sums costs more than
+// a's rows do, which every tile reads for itself.
+bool wants_narrow(const Extents& call) { return call.lines <= 32 * std::int64_t{call.sms}; }
+
+// What is taken instead of a variant that a target has no room for; rows16 itself if there is no other.
+Variant next_best(Variant variant) {
+  switch (variant) {
+    case Variant::rows128:
+      return Variant::rows64;
+    case Variant::rows64:
+      return Variant::rows32;
+    case Variant::few32:
+      return Variant::rows32;
+    case Variant::few8:
+      return Variant::few16;
+    case Variant::narrow8:
+      return Variant::narrow16;
+    case Variant::narrow16:
+      return Variant::few16;
+    default:
+      return Variant::rows16;
+  }
+}
+Variant fitting(Shape shape, Variant wanted, const jit::TargetInfo& target) {
+  for (shape.rows = wanted; !tile(shape, target); shape.rows = next_best(shape.rows)) {
+    if (shape.rows == Variant::rows16) {
+      throw Error(QUERN_UNSUPPORTED,
+                  "a product of these numbers does not fit the shared memory of " + target.target.name());
+    }
+  }
+  return shape.rows;
 }
 
 }  // namespace
@@ -204,19 +252,20 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
-Variant choose(const Shape& shape, std::int64_t rows, bool invariant, const jit::TargetInfo& target) {
-  const auto fits = [&](Variant variant) {
-    Shape with = shape;
-    with.rows = variant;
-    return tile(with, target).has_value();
-  };
-  const Variant few = rows <= 16 ? Variant::few16 : Variant::few32;
-  if (!invariant && rows <= 32 && fits(few)) return few;
-  for (int wanted = rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3; wanted >= 0; --wanted) {
-    if (fits(static_cast<Variant>(wanted))) return static_cast<Variant>(wanted);
+Variant choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target) {
+  const std::int64_t rows = call.rows;
+  if (call.invariant || rows > 32) {
+    return fitting(shape,
+                   rows <= 16   ? Variant::rows16
+                   : rows <= 32 ? Variant::rows32
+                   : rows <= 64 ? Variant::rows64
+                                : Variant::rows128,
+                   target);
   }
-  throw Error(QUERN_UNSUPPORTED,
-              "a product of these numbers does not fit the shared memory of " + target.target.name());
+  const bool narrow = wants_narrow(call);
+  if (rows > 16) return fitting(shape, Variant::few32, target);
+  if (rows > 8) return fitting(shape, narrow ? Variant::narrow16 : Variant::few16, target);
+  return fitting(shape, narrow ? Variant::narrow8 : Variant::few8, target);
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
@@ -233,9 +282,7 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     refuse("group is " + std::to_string(shape.group) + "; allowed with groups_a or groups_b");
   gemm::check_epilogue(shape, "quantized_gemm");
   // So that one line is for every target: what a call of so many rows takes there.
-  const bool few = is_few(shape.rows);
-  const int number = static_cast<int>(shape.rows) - static_cast<int>(few ? Variant::few16 : Variant::rows16);
-  shape.rows = choose(shape, std::int64_t{16} << number, !few, target);
+  shape.rows = fitting(shape, shape.rows, target);
   return to_spec(shape, target.target);
 }
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(to_shape(spec)); }

@@ -15,10 +15,11 @@ namespace quern::ops::quantized_gemm {
 enum class Code : std::uint8_t { f16, bf16, int8, uint8, e4m3, int4, uint4, e2m1 };
 enum class Scale : std::uint8_t { none, f32, f16, bf16, e4m3, ue8m0 };
 
-// By the rows of a tile; few: those bound by memory.
-enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, few16, few32 };
-inline constexpr int kVariants = 6;
-constexpr bool is_few(Variant variant) { return variant >= Variant::few16; }
+// By the rows of a tile. few and narrow: those bound by memory, of wide tiles and of narrow ones.
+enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, few8, few16, few32, narrow8, narrow16 };
+inline constexpr int kVariants = 9;
+constexpr bool is_few(Variant variant) { return variant >= Variant::few8; }
+constexpr bool is_narrow(Variant variant) { return variant >= Variant::narrow8; }
 
 constexpr int bits_of(Code code) {
   if (code == Code::f16 || code == Code::bf16) return 16;
@@ -51,15 +52,23 @@ struct Tiling {
   std::uint32_t shared_bytes;
 
   std::uint64_t sums_bytes() const {
-    return std::uint64_t{4} * static_cast<unsigned>(tile_m) * static_cast<unsigned>(tile_n);
+    // Of few rows every thread has four, though a narrow tile has fewer.
+    const int sums = tile_m * tile_n, least = chunk_blocks > 0 ? 4 * threads : 0;
+    return std::uint64_t{4} * static_cast<unsigned>(sums > least ? sums : least);
   }
 };
 
 // No tiling where the target has no room for it.
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
-// The variant for so many rows: the lowest tile that holds them, as far as there is room for it. With `invariant` one of
-// those that add up in the same order. Throws Error(QUERN_UNSUPPORTED) where there is room for none.
-Variant choose(const Shape& shape, std::int64_t rows, bool invariant, const jit::TargetInfo& target);
+// What the variant of a call hangs on.
+struct Extents {
+  std::int64_t rows, lines, k;  // of a; of b
+  int sms;                      // the device's, whatever the call may use
+  bool invariant;               // one of those that add up in the same order
+};
+// The lowest tile that holds the rows, as far as there is room for it. Throws Error(QUERN_UNSUPPORTED) where there is
+// room for none.
+Variant choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target);
 
 jit::Spec to_spec(const Shape& shape, jit::Target target);
 Shape to_shape(const jit::Spec& spec);
@@ -68,6 +77,12 @@ struct Problem {
   gemm::Problem product;  // what reads the epilogue writes, and the call
   Shape shape;            // its variant is the one for the call's rows
   q::QuantizedParams params;
+
+  Extents extents() const {
+    const q::GemmParams& g = product.params;
+    return {g.m, g.n, g.k, static_cast<int>(product.call.device->sm_count),
+            (product.flags & QUERN_CALL_BATCH_INVARIANT) != 0};
+  }
 };
 // Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed.
 Problem read_problem(const Runtime& runtime, const quern_quantized_gemm_args& args, bool may_lack_data);

@@ -92,9 +92,8 @@ struct Pending {
     if constexpr (kGroupsOfScaleA)
       ScalesOfA::each(a, [&](i32 line, i32 group, ScaleA scale) { of_a[at(kTileM, line, group)] = to_f32(scale); });
     if constexpr (kZeros) {
-      Zeros::each(zeros, [&](i32 line, i32 group, u8 zero) {
-        words[at(kTileN, line, group)] = DecodeB::zero_word(zero);
-      });
+      Zeros::each(zeros,
+                  [&](i32 line, i32 group, u8 zero) { words[at(kTileN, line, group)] = DecodeB::zero_word(zero); });
     }
   }
 };
@@ -139,7 +138,8 @@ class Feed {
  private:
   QUERN_DEVICE void load_scales(i32 stage, i32 k_block, Pending& pending) {
     pending.stage = stages_ + stage * kStage;
-    const i32 group = kGroup == 0 ? 0 : static_cast<i32>(static_cast<i64>(k_block) * kBlockK / (kGroup > 0 ? kGroup : 1));
+    const i32 group =
+        kGroup == 0 ? 0 : static_cast<i32>(static_cast<i64>(k_block) * kBlockK / (kGroup > 0 ? kGroup : 1));
     if constexpr (kGroupsOfScaleB) scales_b_.load(p_.product, p_.scale_b, group, pending.b);
     if constexpr (kGroupsOfScaleA) scales_a_.load(p_.product, p_.scale_a, group, pending.a);
     if constexpr (kZeros) zeros_.load(p_.product, p_.zero_b, group, pending.zeros);

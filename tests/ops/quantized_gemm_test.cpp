@@ -128,9 +128,8 @@ std::vector<QuantizedCase> quantized_cases() {
   add("many_tiles", [](QuantizedCase& c) {
     c.a = Code::f16, c.b = Code::uint4, c.scales_b = c.zeros = 64, c.n = 900, c.k = 1024, c.max_sms = 2, c.m = 14;
   });
-  add("few_alignment_4", [](QuantizedCase& c) {
-    c.alignment = 4, c.k = 1032, c.b = Code::int8, c.scales_b = kLineScales, c.m = 30;
-  });
+  add("few_alignment_4",
+      [](QuantizedCase& c) { c.alignment = 4, c.k = 1032, c.b = Code::int8, c.scales_b = kLineScales, c.m = 30; });
   add("few_gate", [](QuantizedCase& c) {
     c.n = 260, c.gate = true, c.m = 25, c.b = Code::e2m1, c.scales_b = 16, c.scale_b = Scale::e4m3, c.k = 1536;
   });

@@ -59,6 +59,24 @@ QUERN_DEVICE void mma(IntegerAccumulator& c, const Runs<i8>& a, const Runs<i8>& 
   host::table->together(host::Together::mma, &mine, host::mma_runs<i8, i32>);
 }
 
+// Half a product is a whole one with zeros, of a warp of 32 lanes.
+#define QUERN_HALF_RUNS 1
+template <class Half, class T, class Whole>
+QUERN_DEVICE void mma_half(Half& c, const Runs<T>& a, const HalfRuns<T>& b, Whole whole) {
+  Runs<T> runs{};
+  for (int w = 0; w < 2 * static_cast<int>(sizeof(T)); ++w) runs.x[0][w] = b.x[0][w];
+  for (int i = 0; i < 128 / kWarp; ++i) whole.x[i] = c.x[i];
+  mma(whole, a, runs);
+  for (int i = 0; i < 128 / kWarp; ++i) c.x[i] = whole.x[i];
+}
+template <class T>
+QUERN_DEVICE void mma(HalfAccumulator& c, const Runs<T>& a, const HalfRuns<T>& b) {
+  mma_half(c, a, b, Accumulator{});
+}
+QUERN_DEVICE void mma(IntegerHalfAccumulator& c, const Runs<i8>& a, const HalfRuns<i8>& b) {
+  mma_half(c, a, b, IntegerAccumulator{});
+}
+
 template <class T>
 QUERN_DEVICE u32 fma_pairs(u32 a, u32 b, u32 c) {
   const f32x2 x = unpack<T>(a), y = unpack<T>(b), z = unpack<T>(c);

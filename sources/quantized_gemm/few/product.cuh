@@ -34,9 +34,9 @@ QUERN_DEVICE Runs<Multiplied> unpack_lines(const Words& words, const u8* buffer,
   }
   return runs;
 }
-QUERN_DEVICE Runs<Multiplied> read_rows(const u8* buffer, i32 tile, i32 step, i32 i) {
-  Runs<Multiplied> runs;
-  QUERN_UNROLL for (i32 h = 0; h < kRunsHeld; ++h) load_words(buffer + token_run(step, i, tile, h), runs.x[h]);
+QUERN_DEVICE RowRuns read_rows(const u8* buffer, i32 tile, i32 step, i32 i) {
+  RowRuns runs;
+  QUERN_UNROLL for (i32 h = 0; h < kRowRunsHeld; ++h) load_words(buffer + token_run(step, i, tile, h), runs.x[h]);
   return runs;
 }
 
@@ -48,15 +48,14 @@ QUERN_DEVICE void multiply_step(const u8* slot, const u8* buffer, i32 step, Warp
     if constexpr (kScaledSums) {
       if (i % kRunsOfGroup == 0) sums.begin_group();
     }
-    Runs<Multiplied> rows[kRowTiles];
+    RowRuns rows[kRowTiles];
     QUERN_UNROLL for (i32 j = 0; j < kRowTiles; ++j) rows[j] = read_rows(buffer, j, step, i);
     QUERN_UNROLL for (i32 t = 0; t < kLineTiles; ++t) {
       const Runs<Multiplied> lines = unpack_lines(words, buffer, t, step, i);
       QUERN_UNROLL for (i32 j = 0; j < kRowTiles; ++j) mma(sums.products[t][j], lines, rows[j]);
     }
     if constexpr (kScaledSums) {
-      if (i % kRunsOfGroup == kRunsOfGroup - 1)
-        sums.end_group(buffer, step * (kStepK / kGroup) + i / kRunsOfGroup);
+      if (i % kRunsOfGroup == kRunsOfGroup - 1) sums.end_group(buffer, step * (kStepK / kGroup) + i / kRunsOfGroup);
     }
   }
 }

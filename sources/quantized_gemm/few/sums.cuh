@@ -9,7 +9,8 @@ namespace q {
 
 // Sums of products are integers to the end, scaled and added to others, or the sums themselves.
 inline constexpr bool kWholeIntegers = kIntegers && !kScaledSums;
-using Products = Either<kIntegers, IntegerAccumulator, Accumulator>::type;
+using Scaled = Either<kHalf, HalfAccumulator, Accumulator>::type;
+using Products = Either<kIntegers, Either<kHalf, IntegerHalfAccumulator, IntegerAccumulator>::type, Scaled>::type;
 
 // Of integers these are the bits.
 QUERN_DEVICE f32 sum_of(f32 a, f32 b) {
@@ -21,9 +22,9 @@ QUERN_DEVICE f32 sum_of(f32 a, f32 b) {
 }
 
 struct WarpSums {
-  static constexpr i32 kEach = 256 / kWarp;
+  static constexpr i32 kEach = (kHalf ? 128 : 256) / kWarp;
   Products products[kLineTiles][kRowTiles];
-  Accumulator scaled[kScaledSums ? kLineTiles : 1][kScaledSums ? kRowTiles : 1];
+  Scaled scaled[kScaledSums ? kLineTiles : 1][kScaledSums ? kRowTiles : 1];
 
   template <class Visit>
   static QUERN_DEVICE void each(Visit visit) {
@@ -93,20 +94,22 @@ struct WarpSums {
 };
 
 // A thread has vectors of four neighbouring lines, number thread, thread + kThreads and so on of the tile, rows first.
+// Of a narrow tile some threads have none.
 struct Sums {
-  static constexpr i32 kVectors = kTileM * kTileN / 4 / kThreads, kHeld = 4 * kVectors;
-  static_assert(kVectors * 4 * kThreads == kTileM * kTileN);
+  static constexpr i32 kAll = kTileM * kTileN / 4, kVectors = div_up(kAll, kThreads), kHeld = 4 * kVectors;
+  static constexpr bool kIdle = kAll % kThreads != 0;
+  static_assert(!kIdle || kVectors == 1);
   static constexpr i32 kOfRow = kTileN / 4;
   f32 x[kHeld];  // bits of integers until finish()
 
+  static QUERN_DEVICE bool idle() { return kIdle && thread_index() >= kAll; }
   static QUERN_DEVICE i32 row(i32 v) { return (v * kThreads + thread_index()) / kOfRow; }
   static QUERN_DEVICE i32 line(i32 v) { return (v * kThreads + thread_index()) % kOfRow * 4; }
-  QUERN_DEVICE void clear() {
-    QUERN_UNROLL for (f32& sum : x) sum = 0.0f;
-  }
+  QUERN_DEVICE void clear() { QUERN_UNROLL for (f32& sum : x) sum = 0.0f; }
   // Of all parts, in their order.
   QUERN_DEVICE void gather(const f32* parts) {
     clear();
+    if (idle()) return;
     QUERN_UNROLL for (i32 part = 0; part < kParts; ++part) {
       QUERN_UNROLL for (i32 v = 0; v < kVectors; ++v) {
         const vec16 four = load16(parts + part * kPart + row(v) * kPartPitch + line(v));
@@ -116,9 +119,7 @@ struct Sums {
   }
   // To and from the workspace, for stream-K.
   static constexpr i32 kAtOnce = kHeld < 8 ? 8 / kHeld : 1;
-  QUERN_DEVICE void write(f32* to) const {
-    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) to[i * kThreads] = x[i];
-  }
+  QUERN_DEVICE void write(f32* to) const { QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) to[i * kThreads] = x[i]; }
   QUERN_DEVICE void add(const f32* const (&from)[kAtOnce], i32 there) {
     f32 read[kAtOnce][kHeld];
     QUERN_UNROLL for (i32 n = 0; n < kAtOnce; ++n) {
@@ -130,6 +131,7 @@ struct Sums {
     }
   }
   QUERN_DEVICE void finish(const QuantizedParams& p, const Work& work) {
+    if (idle()) return;
     if constexpr (kWholeIntegers) {
       QUERN_UNROLL for (f32& sum : x) sum = static_cast<f32>(static_cast<i32>(bits_of(sum)));
     }
@@ -148,6 +150,7 @@ QUERN_DEVICE i32 row_of_slice(i32, i32 row) { return row; }
 template <i32 slice, i32 pitch>
 QUERN_DEVICE void stage_slice(const Sums& sums, f32* staged) {
   static_assert(pitch == kPartPitch, "each thread writes where it has read");
+  if (Sums::idle()) return;
   QUERN_UNROLL for (i32 v = 0; v < Sums::kVectors; ++v) {
     f32* const to = staged + Sums::row(v) * pitch + Sums::line(v);
     QUERN_UNROLL for (i32 e = 0; e < 4; ++e) to[e] = sums.x[4 * v + e];

@@ -1,6 +1,6 @@
-// What a block of threads shares: the rows of a, of a chunk of k, in the numbers and in the order that tensor cores take
-// them, and the scales and zero points of the chunk's groups. They come by way of registers, into one of two buffers
-// while what lies in the other is multiplied.
+// What a block of threads shares: the rows of a, of a chunk of k, in the numbers and in the order that tensor cores
+// take them, and the scales and zero points of the chunk's groups. They come by way of registers, into one of two
+// buffers while what lies in the other is multiplied.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,14 +8,17 @@
 
 namespace q {
 
-inline constexpr i32 kRowTiles = kTileM / 16, kStepsOfChunk = kChunkK / kStepK;
-static_assert(kRowTiles * 16 == kTileM);
+// Rows are multiplied in tiles of 16, or of 8 where there are no more.
+inline constexpr bool kHalf = kTileM == 8;
+inline constexpr i32 kRowTiles = kHalf ? 1 : kTileM / 16, kRowRunsHeld = kHalf ? 1 : kRunsHeld;
+static_assert(kHalf || kRowTiles * 16 == kTileM);
+using RowRuns = Either<kHalf, HalfRuns<Multiplied>, Runs<Multiplied>>::type;
 
 // Runs of a lie [step][product of runs][tile of rows][held][lane], so that a warp reads each from one place on.
 inline constexpr i32 kRunBytes = 8 * static_cast<i32>(sizeof(Multiplied));
 inline constexpr i32 kTokenBytes = kChunkK * kTileM * static_cast<i32>(sizeof(Multiplied));
 QUERN_DEVICE i32 token_run(i32 step, i32 i, i32 tile, i32 held) {
-  return ((((step * kRunsOfStep + i) * kRowTiles + tile) * kRunsHeld + held) * kWarp + lane()) * kRunBytes;
+  return ((((step * kRunsOfStep + i) * kRowTiles + tile) * kRowRunsHeld + held) * kWarp + lane()) * kRunBytes;
 }
 
 // Scales and zero points lie [line][group], behind the runs; an odd distance has lines in different banks.
@@ -33,14 +36,13 @@ inline constexpr i32 kBuffer = round_up(kOffsetOfEnd > 4 * kParts * kPart ? kOff
 static_assert(kWarpsK % kParts == 0 && kBuffer == FEW_BUFFER, "the library has counted otherwise");
 
 // Numbers of E2m1 with scales of e4m3 are multiplied by them as they are unpacked.
-inline constexpr bool kScaledAtOnce =
-    kScaledRuns && kGroupsOfScaleB && kIsE2m1<CodeB> && kExactTimes<CodeB, ScaleB>;
+inline constexpr bool kScaledAtOnce = kScaledRuns && kGroupsOfScaleB && kIsE2m1<CodeB> && kExactTimes<CodeB, ScaleB>;
 
 // One chunk of the block's, from the loads to the stores.
 class Tokens {
   static constexpr i32 kPieces = kTokenBytes / kRunBytes / kThreads;  // runs of a thread
   static_assert(kPieces * kThreads * kRunBytes == kTokenBytes);
-  static constexpr i32 kOfTile = kRowTiles * kRunsHeld;  // runs of a lane in one product
+  static constexpr i32 kOfTile = kRowTiles * kRowRunsHeld;  // runs of a lane in one product
   static_assert(kWarps % kOfTile == 0, "a thread's runs are of one row");
   static constexpr i32 kBitsA = kBitsOf<CodeA>;
   static constexpr bool kScaledPieces = kGroupsOfScaleA && kScaledRuns;
@@ -101,7 +103,7 @@ class Tokens {
     work.rows = p_.product.m;
     block_ = work.first_k_block, end_block_ = work.end_k_block;
     const i32 within = warp() % kOfTile;
-    const i32 row = source_row(p_.product, work, within / kRunsHeld * 16 + run_line(lane(), within % kRunsHeld));
+    const i32 row = source_row(p_.product, work, within / kRowRunsHeld * 16 + run_line(lane(), within % kRowRunsHeld));
     there_ = row >= 0;
     row_ = static_cast<const u8*>(p_.product.a) + (there_ ? row * p_.product.a_row : 0);
     if constexpr (kScaledPieces)
@@ -109,6 +111,11 @@ class Tokens {
     if constexpr (kGroupsOfScaleB) of_b_.begin(p_.product, work, p_.scale_b);
     if constexpr (kScaledA) of_a_.begin(p_.product, work, p_.scale_a);
     if constexpr (kZeros) of_zeros_.begin(p_.product, work, p_.zero_b);
+    // What the whole sums are multiplied by at the end is on its way meanwhile.
+    if (!kGroupsOfScaleB && p_.scale_b.data != nullptr && thread_index() < kTileN) {
+      const i32 column = source_column(p_.product, work, thread_index());
+      if (column >= 0) prefetch_line(static_cast<const ScaleB*>(p_.scale_b.data) + column * p_.scale_b.line);
+    }
     return true;
   }
   // Of `count` k from `first` on, number `e` of this thread's runs.

@@ -1,5 +1,6 @@
-// Lines of b on their way to a warp: each warp copies what it multiplies itself, asynchronously and several steps ahead,
-// into slots of shared memory that no other warp touches. So no barrier of the block stands between a copy and its use.
+// Lines of b on their way to a warp: each warp copies what it multiplies itself, asynchronously and several steps
+// ahead, into slots of shared memory that no other warp touches. So no barrier of the block stands between a copy and
+// its use.
 //
 // A step is kStepK of k of the warp's kWarpLines lines. The warps of a block are kWarpsN by kWarpsK: of a chunk of k
 // blocks each of the kWarpsK has an equal share, whose steps follow one another, so that a warp reads lines on where it
@@ -24,9 +25,9 @@ QUERN_DEVICE i32 warp_k() { return warp() / kWarpsN; }
 inline constexpr i32 kBitsB = kBitsOf<CodeB>;
 inline constexpr i32 kLineBytes = kStepK * kBitsB / 8, kSlot = kWarpLines * kLineBytes, kRing = kStages * kSlot;
 
-// Of a step's k a lane reads so many bytes of a line at once, and its neighbours those beside them: as many as there are
-// if what the four lanes of a line read is in one group, which a product of runs must be, and half as many where sums
-// leave few registers.
+// Of a step's k a lane reads so many bytes of a line at once, and its neighbours those beside them: as many as there
+// are if what the four lanes of a line read is in one group, which a product of runs must be, and half as many where
+// sums leave few registers.
 inline constexpr i32 kMostRead = kScaledSums && kTileM > 16 ? 8 : 16;
 inline constexpr i32 kGroupRead = kScaledSums ? kGroup * kBitsB / 32 : 16;
 inline constexpr i32 kRead = kGroupRead < kMostRead ? kGroupRead : kMostRead;
@@ -95,7 +96,8 @@ struct Words {
 class Tiles {
  public:
   QUERN_DEVICE explicit Tiles(const GemmParams& p)
-      : k_blocks_(div_up(p.k, kBlockK)), schedule_(p.tiles * (p.whole_tiles ? 1 : k_blocks_), block_count(0), p.whole_tiles ? 1 : k_blocks_) {
+      : k_blocks_(div_up(p.k, kBlockK)),
+        schedule_(p.tiles * (p.whole_tiles ? 1 : k_blocks_), block_count(0), p.whole_tiles ? 1 : k_blocks_) {
     tile_ = block_index(0), apart_ = block_count(0), last_ = p.tiles - 1, end_ = k_blocks_;
     if (p.whole_tiles) return;
     const i32 begin = schedule_.begin(tile_), end = schedule_.begin(tile_ + 1);
@@ -150,31 +152,34 @@ class Weights {
   static QUERN_DEVICE i32 line() { return lane() / kPiecesOfLine; }
   static QUERN_DEVICE i32 piece() { return lane() % kPiecesOfLine; }
   QUERN_DEVICE void next_chunk() {
+    // Of the chunk before, which was whole, what the warps behind this one have.
+    i32 skipped = kChunkBlocks * (kWarpsK - 1 - warp_k());
     if (block_ == end_block_) {
       Work work;
       if (!tiles_.next(work)) return;
-      block_ = work.first_k_block, end_block_ = work.end_k_block;
+      block_ = work.first_k_block, end_block_ = work.end_k_block, skipped = 0;
       const i32 half = kGate && warp_line() >= kOutTileN ? 1 : 0, columns = kGate ? p_.n / 2 : p_.n;
       const i32 first = work.column + warp_line() - half * kOutTileN;
+      const i64 k = static_cast<i64>(block_) * kBlockK;
       lines_ = columns - first;
-      row_ = static_cast<const u8*>(p_.b) + (static_cast<i64>(first) + half * columns + line()) * p_.b_row + 16 * piece();
+      from_ = static_cast<const u8*>(p_.b) + (static_cast<i64>(first) + half * columns + line()) * p_.b_row +
+              k / kStepK * kLineBytes + 16 * piece();
+      left_ = static_cast<i32>(p_.k - k) - piece() * kOfPiece;
     }
     const i32 left = end_block_ - block_;
     steps_ = left < kChunkBlocks ? left : kChunkBlocks;
-    const i64 k = static_cast<i64>(block_) * kBlockK + warp_k() * steps_ * kStepK;
-    from_ = row_ + k * kBitsB / 8;
-    left_ = static_cast<i32>(p_.k - k) - piece() * kOfPiece;
     block_ += steps_;
+    skipped += warp_k() * steps_;
+    from_ += skipped * kLineBytes, left_ -= skipped * kStepK;
   }
 
   const GemmParams& p_;
   Tiles tiles_;
-  u8* to_;                        // this lane's first piece in slot 0
-  const u8* row_ = nullptr;       // the line of this lane's first piece, and the piece within a step
-  const u8* from_ = nullptr;      // in the next step
-  i32 lines_ = 0;                 // of b that there are from the warp's first on
-  i32 left_ = 0;                  // k that there are from this lane's next piece on
-  i32 steps_ = 0;                 // left in the chunk
+  u8* to_;                         // this lane's first piece in slot 0
+  const u8* from_ = nullptr;       // what that is copied from in the next step
+  i32 lines_ = 0;                  // of b that there are from the warp's first on
+  i32 left_ = 0;                   // k that there are from this lane's next piece on
+  i32 steps_ = 0;                  // left in the chunk
   i32 block_ = 0, end_block_ = 0;  // of the tile: behind the chunk, and behind the tile
 };
 
