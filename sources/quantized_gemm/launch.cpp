@@ -14,14 +14,13 @@
 namespace quern::ops::quantized_gemm {
 namespace {
 
-// With stream-K a block of threads has at least so many k blocks: fewer cost more in partial sums. Those of few rows
-// are some four times as large.
-constexpr std::int64_t kFewestKBlocks = 4, kFewestOfFew = 1;
+// With stream-K a block of threads has at least so many k blocks: fewer cost more in partial sums.
+constexpr std::int64_t kFewestKBlocks = 4;
 // Stream-K pays where whole tiles would keep less than this part of the device busy.
 constexpr double kWorthStreamK = 0.9;
 
 // Few rows are bound by memory, which so large a part of the device nearly exhausts.
-constexpr double kWorthParts = 0.8;
+constexpr double kWorthEqual = 0.8;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -48,14 +47,21 @@ Plan plan(const Problem& problem, const Tiling& t) {
   plan.grid = std::min(tiles, slots);
   if (is_invariant(problem) || tiles == 0 || tiles > kCounters || tiles * k_blocks > INT32_MAX) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
-  const bool few = is_few(problem.shape.rows);
-  std::int64_t contributors = std::min(slots, tiles * k_blocks / (few ? kFewestOfFew : kFewestKBlocks));
-  // Equal parts of each tile, where they keep nearly as many multiprocessors busy: then no block has two tiles to
-  // finish.
-  const std::int64_t each = few && tiles > 0 ? contributors / tiles : 0;
-  if (each >= 1 && static_cast<double>(each * tiles) >= kWorthParts * static_cast<double>(contributors))
-    contributors = each * tiles;
-  if (busy >= (few ? kWorthParts : kWorthStreamK) || (contributors <= tiles && tiles < slots)) return plan;
+  if (is_few(problem.shape.rows)) {
+    Extents call = problem.extents();
+    call.sms = problem.product.call.sms;
+    if (!pays_to_divide(problem.shape, call)) return plan;
+    std::int64_t contributors = std::min(slots, tiles * k_blocks);
+    // Equal parts of each tile, where they keep nearly as many multiprocessors busy: then no block has two to finish.
+    const std::int64_t equal = contributors / tiles * tiles;
+    if (static_cast<double>(equal) >= kWorthEqual * static_cast<double>(contributors)) contributors = equal;
+    if (contributors <= tiles) return plan;
+    plan.stream_k = true;
+    plan.grid = contributors;
+    return plan;
+  }
+  const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);
+  if (busy >= kWorthStreamK || (contributors <= tiles && tiles < slots)) return plan;
   plan.stream_k = true;
   plan.grid = std::max<std::int64_t>(contributors, 1);
   return plan;
@@ -70,9 +76,9 @@ void each_variant(const Problem& problem, With with) {
   Shape shape = problem.shape;
   for (std::int64_t rows = 8, before = 0; before == 0 || (before < most && before < 128); before = rows, rows *= 2) {
     call.rows = std::min(rows, most);
-    const Variant variant = choose(shape, call, target);
-    if (before > 0 && variant == shape.rows) continue;
-    shape.rows = variant;
+    const Shape next = choose(shape, call, target);
+    if (before > 0 && next.rows == shape.rows) continue;
+    shape = next;
     with(shape, *tile(shape, target));
   }
 }

@@ -129,30 +129,54 @@ struct Items {
 // memory, and long before they are stored, so that nothing waits for them.
 template <class T, i32 lines, bool of_b, i32 count>
 class Scales {
-  using Own = Items<lines, count, of_b>;
+  // Those of one byte four at a time, of neighbouring groups, by one load where they lie side by side.
+  static constexpr i32 kSide = sizeof(T) == 1 && count % 4 == 0 ? 4 : 1;
+  using Own = Items<lines, count / kSide, of_b>;
+  using Held = typename Either<kSide == 4, u32, T>::type;
 
  public:
   struct Values {
-    T x[Own::kEach > 0 ? Own::kEach : 1];
+    Held x[Own::kEach > 0 ? Own::kEach : 1];
   };
   QUERN_DEVICE void begin(const GemmParams& p, const Work& work, const QuantizedScales& from) {
-    from_ = static_cast<const T*>(from.data) + items_.begin(p, work) * from.line + Own::place() * from.group;
+    from_ = static_cast<const T*>(from.data) + items_.begin(p, work) * from.line + Own::place() * kSide * from.group;
   }
   // Of the groups from number `first` on.
   QUERN_DEVICE void load(const GemmParams& p, const QuantizedScales& from, i32 first, Values& values) const {
-    const i32 groups = kGroup == 0 ? 1 : p.k / (kGroup > 0 ? kGroup : 1);
+    const i32 groups = kGroup == 0 ? 1 : p.k / (kGroup > 0 ? kGroup : 1), left = groups - first - Own::place() * kSide;
     const T* const block = from_ + first * from.group;
+    const bool side_by_side = from.group == 1 && left >= 4 &&
+                              ((reinterpret_cast<u64>(block) | static_cast<u64>(from.line)) & 3) == 0;
     QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
-      values.x[e] = T{};
-      if (items_.has(e) && first + Own::place() < groups) values.x[e] = block[Own::rows_to(p, e) * from.line];
+      const T* const item = block + Own::rows_to(p, e) * from.line;
+      values.x[e] = Held{};
+      if (!items_.has(e)) continue;
+      if constexpr (kSide == 1) {
+        if (left > 0) values.x[e] = *item;
+      } else if (side_by_side) {
+        values.x[e] = *reinterpret_cast<const u32*>(item);
+      } else {
+        const u8* const bytes = reinterpret_cast<const u8*>(item);
+        QUERN_ROLLED for (i32 i = 0; i < 4 && i < left; ++i)
+            values.x[e] |= static_cast<u32>(bytes[i * from.group]) << 8 * i;
+      }
     }
   }
   // put(line, group, scale) for each of this thread's.
   template <class Put>
   static QUERN_DEVICE void each(const Values& values, Put put) {
     QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
-      if (Own::kAll % kThreads == 0 || e * kThreads + thread_index() < Own::kAll)
-        put(Own::line() + e * Own::kStep, Own::place(), values.x[e]);
+      if (Own::kAll % kThreads != 0 && e * kThreads + thread_index() >= Own::kAll) continue;
+      const i32 line = Own::line() + e * Own::kStep;
+      if constexpr (kSide == 1) {
+        put(line, Own::place(), values.x[e]);
+      } else {
+        QUERN_UNROLL for (i32 i = 0; i < 4; ++i) {
+          T scale;
+          *reinterpret_cast<u8*>(&scale) = static_cast<u8>(values.x[e] >> 8 * i);
+          put(line, Own::place() * 4 + i, scale);
+        }
+      }
     }
   }
 

@@ -213,7 +213,7 @@ Problem read_problem(const Runtime& runtime, const quern_quantized_gemm_args& ar
   g.a_k = g.b_k = 1;
   gemm::read_epilogue(args.epilogue, out, {1, m, columns, false, false}, product);
   static_cast<gemm::Shape&>(shape) = product.shape;
-  shape.rows = choose(shape, problem.extents(), product.call.device->limits);
+  shape = choose(shape, problem.extents(), product.call.device->limits);
   return problem;
 }
 

@@ -21,9 +21,7 @@ constexpr Names<Variant, kVariants> kRows = {{{"rows16", Variant::rows16},
                                               {"rows128", Variant::rows128},
                                               {"few8", Variant::few8},
                                               {"few16", Variant::few16},
-                                              {"few32", Variant::few32},
-                                              {"narrow8", Variant::narrow8},
-                                              {"narrow16", Variant::narrow16}}};
+                                              {"few32", Variant::few32}}};
 constexpr Names<Code, 6> kCodesOfA = {{{"f16", Code::f16},
                                        {"bf16", Code::bf16},
                                        {"int8", Code::int8},
@@ -43,14 +41,17 @@ constexpr Names<Scale, 6> kScales = {{{"none", Scale::none},
                                       {"e4m3", Scale::e4m3},
                                       {"ue8m0", Scale::ue8m0}}};
 constexpr Names<int, 5> kGroups = {{{"0", 0}, {"16", 16}, {"32", 32}, {"64", 64}, {"128", 128}}};
+constexpr Names<int, 4> kColumns = {{{"32", 32}, {"64", 64}, {"128", 128}, {"256", 256}}};
 constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
 
 bool takes_scales_of_a(const Shape& shape) { return bits_of(shape.code_a) < 16; }
 bool takes_zeros(const Shape& shape) { return is_unsigned(shape.code_b); }
+bool has_columns(const Shape& shape) { return is_few(shape.rows); }
 bool in_groups(const Shape& shape) { return shape.group != 0; }
 
 constexpr auto kConstants = describe<Shape>(
     tag_quantized_gemm, "quantized_gemm", choice<&Shape::rows>("variant", nullptr, kRows),
+    choice<&Shape::columns>("columns", nullptr, kColumns).optional().when(&has_columns),
     choice<&Shape::code_a>("a", nullptr, kCodesOfA).optional(), choice<&Shape::code_b>("b", nullptr, kCodesOfB),
     choice<&Shape::scale_a>("scale_a", nullptr, kScales).optional().when(&takes_scales_of_a),
     choice<&Shape::scale_b>("scale_b", nullptr, kScales).optional(),
@@ -170,15 +171,13 @@ int buffer_bytes(const Shape& shape, const Tiling& t, int warps_k) {
 std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target) {
   constexpr int kStepK = 128;
   constexpr std::uint32_t kReserve = 1024;
-  const Variant variant = shape.rows;
-  const bool eight = variant == Variant::few8 || variant == Variant::narrow8;
-  // A scale of results takes 128 columns of one tile.
-  if (!target.async_copy || (eight && target.warp_size != 32) || (is_narrow(variant) && shape.out_scale)) return {};
+  const bool eight = shape.rows == Variant::few8;
+  if (!target.async_copy || (eight && target.warp_size != 32)) return {};
+  // With a gate each half is some warps' own; a scale of results takes 128 columns of one tile.
+  if (shape.columns < (shape.gate ? 2 : 1) * (shape.out_scale ? 128 : 32)) return {};
   Tiling t{};
-  t.tile_m = eight ? 8 : variant == Variant::few32 ? 32 : 16;
-  // Of scales in groups of 16 a wide tile would have more than fit.
-  const int wide = shape.group == 16 && !(shape.gate && shape.out_scale) ? 128 : 256;
-  t.tile_n = !is_narrow(variant) ? wide : shape.gate ? 64 : 32;
+  t.tile_m = eight ? 8 : shape.rows == Variant::few16 ? 16 : 32;
+  t.tile_n = shape.columns;
   const int bits = bits_of(shape.code_b), lines = bits == 4 || t.tile_m == 32 ? 32 : 16;
   const int slot = lines * kStepK * bits / 8, warp = static_cast<int>(target.warp_size);
   t.warps_m = 1, t.warps_n = t.tile_n / lines, t.blocks_per_sm = 1;
@@ -202,37 +201,56 @@ std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target
   return {};
 }
 
-// Whether wide tiles would have to be divided among so many blocks of threads that adding up their sums costs more than
-// a's rows do, which every tile reads for itself.
-bool wants_narrow(const Extents& call) { return call.lines <= 32 * std::int64_t{call.sms}; }
-
-// What is taken instead of a variant that a target has no room for; rows16 itself if there is no other.
-Variant next_best(Variant variant) {
-  switch (variant) {
-    case Variant::rows128:
-      return Variant::rows64;
-    case Variant::rows64:
-      return Variant::rows32;
-    case Variant::few32:
-      return Variant::rows32;
-    case Variant::few8:
-      return Variant::few16;
-    case Variant::narrow8:
-      return Variant::narrow16;
-    case Variant::narrow16:
-      return Variant::few16;
-    default:
-      return Variant::rows16;
-  }
+// How long few rows take, in nanoseconds, roughly: to choose by. Of all tiles' k blocks, if blocks of threads divide
+// them evenly, or of whole tiles. A multiprocessor reads and unpacks so many bytes a nanosecond; every tile takes a's
+// rows besides, as if they were some more of them; adding up the sums of several blocks takes so long.
+struct Cost {
+  double whole, divided;
+};
+Cost cost_of(const Shape& shape, const Extents& call) {
+  constexpr double kOf4Bits = 28, kOf8Bits = 40, kAddingUp = 7000;
+  const int bits = bits_of(shape.code_b), rows = shape.rows == Variant::few8    ? 8
+                                                 : shape.rows == Variant::few16 ? 16
+                                                                                : 32;
+  const double k = static_cast<double>(call.k) / (bits == 4 ? kOf4Bits : kOf8Bits), of_rows = 1.5 * rows;
+  const std::int64_t tiles = (call.lines + shape.columns - 1) / shape.columns, rounds = (tiles + call.sms - 1) / call.sms;
+  const double lines = static_cast<double>(call.lines), sms = call.sms;
+  return {static_cast<double>(rounds) * (shape.columns * bits / 8.0 + of_rows) * k,
+          (lines * bits / 8.0 + static_cast<double>(tiles) * of_rows) * k / sms + kAddingUp};
 }
-Variant fitting(Shape shape, Variant wanted, const jit::TargetInfo& target) {
-  for (shape.rows = wanted; !tile(shape, target); shape.rows = next_best(shape.rows)) {
+
+// What is taken instead of a shape that a target has no room for; rows16 itself if there is no other.
+Shape next_best(Shape shape) {
+  if (is_few(shape.rows) && shape.columns < 256) {
+    shape.columns *= 2;
+    return shape;
+  }
+  shape.columns = 128;
+  switch (shape.rows) {
+    case Variant::rows128:
+      shape.rows = Variant::rows64;
+      break;
+    case Variant::rows64:
+    case Variant::few32:
+      shape.rows = Variant::rows32;
+      break;
+    case Variant::few8:
+      shape.rows = Variant::few16;
+      break;
+    default:
+      shape.rows = Variant::rows16;
+  }
+  return shape;
+}
+Shape fitting(Shape shape, const jit::TargetInfo& target) {
+  while (!tile(shape, target)) {
     if (shape.rows == Variant::rows16) {
       throw Error(QUERN_UNSUPPORTED,
                   "a product of these numbers does not fit the shared memory of " + target.target.name());
     }
+    shape = next_best(shape);
   }
-  return shape.rows;
+  return shape;
 }
 
 }  // namespace
@@ -252,20 +270,33 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
-Variant choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target) {
+bool pays_to_divide(const Shape& shape, const Extents& call) {
+  const Cost cost = cost_of(shape, call);
+  return cost.divided < cost.whole;
+}
+
+Shape choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target) {
+  Shape wanted = shape;
   const std::int64_t rows = call.rows;
+  wanted.columns = 128;
   if (call.invariant || rows > 32) {
-    return fitting(shape,
-                   rows <= 16   ? Variant::rows16
-                   : rows <= 32 ? Variant::rows32
-                   : rows <= 64 ? Variant::rows64
-                                : Variant::rows128,
-                   target);
+    wanted.rows = rows <= 16   ? Variant::rows16
+                  : rows <= 32 ? Variant::rows32
+                  : rows <= 64 ? Variant::rows64
+                               : Variant::rows128;
+    return fitting(wanted, target);
   }
-  const bool narrow = wants_narrow(call);
-  if (rows > 16) return fitting(shape, Variant::few32, target);
-  if (rows > 8) return fitting(shape, narrow ? Variant::narrow16 : Variant::few16, target);
-  return fitting(shape, narrow ? Variant::narrow8 : Variant::few8, target);
+  wanted.rows = rows <= 8 ? Variant::few8 : rows <= 16 ? Variant::few16 : Variant::few32;
+  Shape best = wanted;
+  double least = 0;
+  for (const int columns : {256, 128, 64, 32}) {
+    wanted.columns = columns;
+    const Cost cost = cost_of(wanted, call);
+    const double time = std::min(cost.whole, cost.divided);
+    if (!tile(wanted, target) || (least > 0 && time >= least)) continue;
+    best = wanted, least = time;
+  }
+  return fitting(best, target);
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
@@ -282,7 +313,7 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     refuse("group is " + std::to_string(shape.group) + "; allowed with groups_a or groups_b");
   gemm::check_epilogue(shape, "quantized_gemm");
   // So that one line is for every target: what a call of so many rows takes there.
-  shape.rows = fitting(shape, shape.rows, target);
+  shape = fitting(shape, target);
   return to_spec(shape, target.target);
 }
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(to_shape(spec)); }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -15,11 +16,10 @@ namespace quern::ops::quantized_gemm {
 enum class Code : std::uint8_t { f16, bf16, int8, uint8, e4m3, int4, uint4, e2m1 };
 enum class Scale : std::uint8_t { none, f32, f16, bf16, e4m3, ue8m0 };
 
-// By the rows of a tile. few and narrow: those bound by memory, of wide tiles and of narrow ones.
-enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, few8, few16, few32, narrow8, narrow16 };
-inline constexpr int kVariants = 9;
+// By the rows of a tile; few: those bound by memory.
+enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, few8, few16, few32 };
+inline constexpr int kVariants = 7;
 constexpr bool is_few(Variant variant) { return variant >= Variant::few8; }
-constexpr bool is_narrow(Variant variant) { return variant >= Variant::narrow8; }
 
 constexpr int bits_of(Code code) {
   if (code == Code::f16 || code == Code::bf16) return 16;
@@ -30,6 +30,7 @@ constexpr bool is_unsigned(Code code) { return code == Code::uint8 || code == Co
 // Of gemm's shape what results and the epilogue are, the gate and the alignment hold here, too.
 struct Shape : gemm::Shape {
   Variant rows = Variant::rows16;
+  int columns = 128;  // few: lines of b in a tile
   Code code_a = Code::bf16, code_b = Code::int4;
   Scale scale_a = Scale::none, scale_b = Scale::none;
   int group = 0;                            // of k that share a scale; 0: all of k
@@ -60,15 +61,17 @@ struct Tiling {
 
 // No tiling where the target has no room for it.
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
-// What the variant of a call hangs on.
+// What a call's tiles hang on.
 struct Extents {
   std::int64_t rows, lines, k;  // of a; of b
   int sms;                      // the device's, whatever the call may use
   bool invariant;               // one of those that add up in the same order
 };
-// The lowest tile that holds the rows, as far as there is room for it. Throws Error(QUERN_UNSUPPORTED) where there is
-// room for none.
-Variant choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target);
+// The shape with the lowest tile that holds the rows, as far as there is room for it. Throws Error(QUERN_UNSUPPORTED)
+// where there is room for none.
+Shape choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target);
+// Whether few rows are sooner done if blocks of threads divide the k of tiles.
+bool pays_to_divide(const Shape& shape, const Extents& call);
 
 jit::Spec to_spec(const Shape& shape, jit::Target target);
 Shape to_shape(const jit::Spec& spec);
@@ -80,7 +83,7 @@ struct Problem {
 
   Extents extents() const {
     const q::GemmParams& g = product.params;
-    return {g.m, g.n, g.k, static_cast<int>(product.call.device->sm_count),
+    return {g.m, g.n, g.k, std::max(static_cast<int>(product.call.device->sm_count), 1),
             (product.flags & QUERN_CALL_BATCH_INVARIANT) != 0};
   }
 };

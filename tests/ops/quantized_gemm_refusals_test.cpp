@@ -115,7 +115,7 @@ TEST(QuantizedGemmRefusals, ScalesAndZeroPoints) {
 
 TEST(QuantizedGemmRefusals, NoWorkspace) {
   QuantizedCase divided = weights();
-  divided.k = 2048;  // so many that several blocks of threads have a part of it
+  divided.k = 1 << 16;  // so many that several blocks of threads have a part of it
   expect_refusals(divided, {{"no workspace", {"workspace_size is 0"}, [](QuantizedProduct&) {}, true}});
 }
 

@@ -125,6 +125,19 @@ std::vector<QuantizedCase> quantized_cases() {
       c.a = c.b = Code::int8, c.scales_a = c.scales_b = 32, c.k = k, c.n = 130, c.m = 20, c.max_sms = 3;
     });
   }
+  // So many k that blocks of threads divide them.
+  add("few_divided", [](QuantizedCase& c) { c.k = 40960, c.n = 40, c.m = 3, c.out = Element::bf16; });
+  add("few_divided_unevenly", [](QuantizedCase& c) {
+    c.a = c.b = Code::int8, c.scales_a = c.scales_b = kLineScales, c.k = 65536, c.n = 50, c.m = 17, c.max_sms = 3;
+  });
+  // Wide tiles.
+  add("few_wide", [](QuantizedCase& c) { c.n = 1500, c.m = 3, c.k = 512; });
+  add("few_wide_16", [](QuantizedCase& c) {
+    c.n = 1100, c.m = 12, c.b = Code::e2m1, c.scales_b = 16, c.scale_b = Scale::e4m3, c.k = 544;
+  });
+  add("few_wide_gate", [](QuantizedCase& c) {
+    c.n = 1400, c.gate = true, c.m = 24, c.b = Code::uint8, c.scales_b = c.zeros = 64;
+  });
   add("many_tiles", [](QuantizedCase& c) {
     c.a = Code::f16, c.b = Code::uint4, c.scales_b = c.zeros = 64, c.n = 900, c.k = 1024, c.max_sms = 2, c.m = 14;
   });

@@ -14,11 +14,24 @@ inline constexpr i32 kRowTiles = kHalf ? 1 : kTileM / 16, kRowRunsHeld = kHalf ?
 static_assert(kHalf || kRowTiles * 16 == kTileM);
 using RowRuns = Either<kHalf, HalfRuns<Multiplied>, Runs<Multiplied>>::type;
 
-// Runs of a lie [step][product of runs][tile of rows][held][lane], so that a warp reads each from one place on.
+// Runs of a lie [step][product of runs][tile of rows][held][lane], so that a warp reads each from one place on. Lanes are
+// exchanged by the product's number, so that the runs of a row which neighbouring threads store are in different banks.
 inline constexpr i32 kRunBytes = 8 * static_cast<i32>(sizeof(Multiplied));
 inline constexpr i32 kTokenBytes = kChunkK * kTileM * static_cast<i32>(sizeof(Multiplied));
-QUERN_DEVICE i32 token_run(i32 step, i32 i, i32 tile, i32 held) {
-  return ((((step * kRunsOfStep + i) * kRowTiles + tile) * kRowRunsHeld + held) * kWarp + lane()) * kRunBytes;
+QUERN_DEVICE constexpr i32 exchanged(i32 i) {
+  if (kRunBytes == 8) return i << 2;
+  return kRunsOfRead == 4 ? i << 1 : (i & 1) << 2;
+}
+QUERN_DEVICE i32 token_run(i32 step, i32 i, i32 tile, i32 held, i32 lane) {
+  return ((((step * kRunsOfStep + i) * kRowTiles + tile) * kRowRunsHeld + held) * kWarp + (lane ^ exchanged(i))) *
+         kRunBytes;
+}
+// The same for a run of row number `row`, eight k from `k` of the chunk on.
+QUERN_DEVICE i32 run_of_row(i32 row, i32 k) {
+  const i32 n = k % kStepK / 8, i = n / (4 * kRunsOfRead) * kRunsOfRead + n % kRunsOfRead, place = n / kRunsOfRead % 4;
+  const bool halves = kWarp == 32;  // a lane has two rows of a tile: run_line()
+  return token_run(k / kStepK, i, row / 16, halves ? row / 8 % 2 : 0,
+                   halves ? row % 8 * 4 + place : place * 16 + row % 16);
 }
 
 // Scales and zero points lie [line][group], behind the runs; an odd distance has lines in different banks.
@@ -40,10 +53,9 @@ inline constexpr bool kScaledAtOnce = kScaledRuns && kGroupsOfScaleB && kIsE2m1<
 
 // One chunk of the block's, from the loads to the stores.
 class Tokens {
-  static constexpr i32 kPieces = kTokenBytes / kRunBytes / kThreads;  // runs of a thread
-  static_assert(kPieces * kThreads * kRunBytes == kTokenBytes);
-  static constexpr i32 kOfTile = kRowTiles * kRowRunsHeld;  // runs of a lane in one product
-  static_assert(kWarps % kOfTile == 0, "a thread's runs are of one row");
+  // A thread has the same eight k of rows that are kRowsApart apart, so that a warp loads from one place on.
+  static constexpr i32 kOfRow = kChunkK / 8, kRowsApart = kThreads / kOfRow, kPieces = div_up(kTileM, kRowsApart);
+  static_assert(kRowsApart * kOfRow == kThreads);
   static constexpr i32 kBitsA = kBitsOf<CodeA>;
   static constexpr bool kScaledPieces = kGroupsOfScaleA && kScaledRuns;
   using OfB = Scales<ScaleB, kGroupsOfScaleB ? kTileN : 0, true, kGroupsOfChunk>;
@@ -58,7 +70,27 @@ class Tokens {
     const i32 left = end_block_ - block_, blocks = left < kChunkBlocks ? left : kChunkBlocks;
     const i64 first = static_cast<i64>(block_) * kBlockK, end = first + blocks * kBlockK;
     const i32 count = static_cast<i32>((end < p_.product.k ? end : p_.product.k) - first);
-    QUERN_UNROLL for (i32 e = 0; e < kPieces; ++e) load_run(e, first, count);
+    const i32 rows = k() < count ? p_.product.m - row(0) : 0;  // from the thread's first on
+    const u8* const from =
+        static_cast<const u8*>(p_.product.a) + row(0) * p_.product.a_row + (first + k()) * kBitsA / 8;
+    QUERN_UNROLL for (i32 e = 0; e < kPieces; ++e) {
+      const bool there = e * kRowsApart < rows;
+      const u8* const of_row = from + e * kRowsApart * p_.product.a_row;
+      runs_[e] = {};
+      if constexpr (kCopyBytes == 16) {
+        if (there) runs_[e] = load_packed<CodeA>(of_row);
+      } else {
+        QUERN_UNROLL for (i32 w = 0; w < kBitsA / 4; ++w) {
+          if (there && k() + w * (32 / kBitsA) < count) runs_[e].x[w] = reinterpret_cast<const u32*>(of_row)[w];
+        }
+      }
+      if constexpr (kScaledPieces) {
+        scales_[e] = ScaleA{};
+        const auto* const scales = static_cast<const ScaleA*>(p_.scale_a.data);
+        const i64 group = (first + k()) / 16;
+        if (there) scales_[e] = scales[row(e) * p_.scale_a.line + group * p_.scale_a.group];
+      }
+    }
     const i32 group = kGroup == 0 ? 0 : static_cast<i32>(first / (kGroup > 0 ? kGroup : 1));
     if constexpr (kGroupsOfScaleB) of_b_.load(p_.product, p_.scale_b, group, scales_b_);
     if constexpr (kScaledA) of_a_.load(p_.product, p_.scale_a, group, scales_a_);
@@ -73,7 +105,8 @@ class Tokens {
       u32 run[2 * sizeof(Multiplied)];
       DecodeA::run(runs_[e], 0u, run);
       if constexpr (kScaledPieces) scale_run<CodeA, ScaleA>(run, to_f32(scales_[e]));
-      store_words(buffer + (e * kThreads + thread_index()) * kRunBytes, run);
+      const i32 to = row(e);
+      if (kTileM % kRowsApart == 0 || to < kTileM) store_words(buffer + run_of_row(to, k()), run);
     }
     auto* const words = reinterpret_cast<u32*>(buffer);
     const auto at = [](i32 offset, i32 line, i32 group) { return offset / 4 + line * kScalePitch + group; };
@@ -102,12 +135,6 @@ class Tokens {
     if (!tiles_.next(work)) return false;
     work.rows = p_.product.m;
     block_ = work.first_k_block, end_block_ = work.end_k_block;
-    const i32 within = warp() % kOfTile;
-    const i32 row = source_row(p_.product, work, within / kRowRunsHeld * 16 + run_line(lane(), within % kRowRunsHeld));
-    there_ = row >= 0;
-    row_ = static_cast<const u8*>(p_.product.a) + (there_ ? row * p_.product.a_row : 0);
-    if constexpr (kScaledPieces)
-      row_scales_ = static_cast<const ScaleA*>(p_.scale_a.data) + (there_ ? row * p_.scale_a.line : 0);
     if constexpr (kGroupsOfScaleB) of_b_.begin(p_.product, work, p_.scale_b);
     if constexpr (kScaledA) of_a_.begin(p_.product, work, p_.scale_a);
     if constexpr (kZeros) of_zeros_.begin(p_.product, work, p_.zero_b);
@@ -118,31 +145,13 @@ class Tokens {
     }
     return true;
   }
-  // Of `count` k from `first` on, number `e` of this thread's runs.
-  QUERN_DEVICE void load_run(i32 e, i64 first, i32 count) {
-    const i32 product = (e * kWarps + warp()) / kOfTile;
-    const i32 k = product / kRunsOfStep * kStepK + k_of_run(product % kRunsOfStep, run_k(lane()) >> 3);
-    const u8* const from = row_ + (first + k) * kBitsA / 8;
-    runs_[e] = {};
-    if constexpr (kCopyBytes == 16) {
-      if (there_ && k < count) runs_[e] = load_packed<CodeA>(from);
-    } else {
-      QUERN_UNROLL for (i32 w = 0; w < kBitsA / 4; ++w) {
-        if (there_ && k + w * (32 / kBitsA) < count) runs_[e].x[w] = reinterpret_cast<const u32*>(from)[w];
-      }
-    }
-    if constexpr (kScaledPieces) {
-      scales_[e] = ScaleA{};
-      if (there_ && k < count) scales_[e] = row_scales_[(first + k) / 16 * p_.scale_a.group];
-    }
-  }
+  static QUERN_DEVICE i32 k() { return thread_index() % kOfRow * 8; }
+  static QUERN_DEVICE i32 row(i32 e) { return thread_index() / kOfRow + e * kRowsApart; }
 
   const QuantizedParams& p_;
   Tiles tiles_;
   i32 block_ = 0, end_block_ = 0;  // of the tile: behind the chunk, and behind the tile
-  bool loaded_ = false, there_ = false;
-  const u8* row_ = nullptr;
-  const ScaleA* row_scales_ = nullptr;
+  bool loaded_ = false;
   OfB of_b_;
   OfA of_a_;
   Zeros of_zeros_;
