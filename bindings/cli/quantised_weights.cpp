@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "bindings/cli/model_weights.h"
 
@@ -94,10 +95,14 @@ std::optional<Form> form_of(const Json& json) {
   return {};
 }
 
-// A line for each number of rows that has a kernel of its own; where a target has no room for one it is the next.
+// A line for each number of rows that has a kernel of its own, and of few rows for each width of tiles: which one a
+// layer takes hangs on the device, too. Where a target has no room for one it is the next.
 void add_lines(const std::string& constants, std::string& manifest) {
-  for (const char* variant : {"few16", "few32", "rows64", "rows128"})
-    manifest += std::string("quantized_gemm * variant=") + variant + constants + '\n';
+  std::vector<std::string> variants = {"rows64", "rows128"};
+  for (const char* few : {"few8", "few16", "few32"}) {
+    for (const char* columns : {"32", "64", "128", "256"}) variants.push_back(std::string(few) + " columns=" + columns);
+  }
+  for (const std::string& variant : variants) manifest += "quantized_gemm * variant=" + variant + constants + '\n';
 }
 
 void add_products(const Form& form, const quern_model& model, std::string& manifest) {

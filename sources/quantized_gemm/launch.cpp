@@ -77,7 +77,7 @@ void each_variant(const Problem& problem, With with) {
   for (std::int64_t rows = 8, before = 0; before == 0 || (before < most && before < 128); before = rows, rows *= 2) {
     call.rows = std::min(rows, most);
     const Shape next = choose(shape, call, target);
-    if (before > 0 && next.rows == shape.rows) continue;
+    if (before > 0 && next.rows == shape.rows && next.columns == shape.columns) continue;
     shape = next;
     with(shape, *tile(shape, target));
   }

@@ -145,8 +145,8 @@ class Scales {
   QUERN_DEVICE void load(const GemmParams& p, const QuantizedScales& from, i32 first, Values& values) const {
     const i32 groups = kGroup == 0 ? 1 : p.k / (kGroup > 0 ? kGroup : 1), left = groups - first - Own::place() * kSide;
     const T* const block = from_ + first * from.group;
-    const bool side_by_side = from.group == 1 && left >= 4 &&
-                              ((reinterpret_cast<u64>(block) | static_cast<u64>(from.line)) & 3) == 0;
+    const bool side_by_side =
+        from.group == 1 && left >= 4 && ((reinterpret_cast<u64>(block) | static_cast<u64>(from.line)) & 3) == 0;
     QUERN_UNROLL for (i32 e = 0; e < Own::kEach; ++e) {
       const T* const item = block + Own::rows_to(p, e) * from.line;
       values.x[e] = Held{};
@@ -157,8 +157,8 @@ class Scales {
         values.x[e] = *reinterpret_cast<const u32*>(item);
       } else {
         const u8* const bytes = reinterpret_cast<const u8*>(item);
-        QUERN_ROLLED for (i32 i = 0; i < 4 && i < left; ++i)
-            values.x[e] |= static_cast<u32>(bytes[i * from.group]) << 8 * i;
+        QUERN_ROLLED for (i32 i = 0; i < 4 && i < left; ++i) values.x[e] |= static_cast<u32>(bytes[i * from.group])
+                                                                            << 8 * i;
       }
     }
   }

@@ -3,6 +3,7 @@
 #include "sources/quantized_gemm/shape.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "jit/error.h"
@@ -156,6 +157,8 @@ std::optional<Tiling> tile_by(const Shape& shape, Variant rows, int columns, int
   return {};
 }
 
+constexpr int rows_of(Variant few) { return few == Variant::few8 ? 8 : few == Variant::few16 ? 16 : 32; }
+
 // What sources/quantized_gemm/few/tokens.cuh lays out.
 int buffer_bytes(const Shape& shape, const Tiling& t, int warps_k) {
   const int chunk = t.chunk_blocks * t.block_k, groups = shape.group == 0 ? 1 : chunk / shape.group, pitch = groups | 1;
@@ -176,12 +179,13 @@ std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target
   // With a gate each half is some warps' own; a scale of results takes 128 columns of one tile.
   if (shape.columns < (shape.gate ? 2 : 1) * (shape.out_scale ? 128 : 32)) return {};
   Tiling t{};
-  t.tile_m = eight ? 8 : shape.rows == Variant::few16 ? 16 : 32;
+  t.tile_m = rows_of(shape.rows);
   t.tile_n = shape.columns;
   const int bits = bits_of(shape.code_b), lines = bits == 4 || t.tile_m == 32 ? 32 : 16;
   const int slot = lines * kStepK * bits / 8, warp = static_cast<int>(target.warp_size);
   t.warps_m = 1, t.warps_n = t.tile_n / lines, t.blocks_per_sm = 1;
-  for (t.threads = 512; t.threads >= 256; t.threads /= 2) {
+  // 32 rows of narrow tiles would have chunks of so many k that little is left for b.
+  for (t.threads = t.tile_m == 32 && t.tile_n <= 64 ? 256 : 512; t.threads >= 256; t.threads /= 2) {
     const int warps = t.threads / warp, warps_k = warps / t.warps_n;
     if (warps_k == 0) break;
     t.block_k = warps_k * kStepK;
@@ -201,22 +205,43 @@ std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target
   return {};
 }
 
-// How long few rows take, in nanoseconds, roughly: to choose by. Of all tiles' k blocks, if blocks of threads divide
-// them evenly, or of whole tiles. A multiprocessor reads and unpacks so many bytes a nanosecond; every tile takes a's
-// rows besides, as if they were some more of them; adding up the sums of several blocks takes so long.
+// How long few rows take beyond what every call does, in nanoseconds, roughly: to choose by. Of whole tiles, or of all
+// tiles' k blocks if blocks of threads divide them evenly. Measured on an H200: a multiprocessor reads and unpacks so
+// many bytes a nanosecond; multiplying takes time as if a line had more bytes; every tile reads a's rows besides, as if
+// they were some more of them; and blocks add up their sums.
 struct Cost {
   double whole, divided;
+  double least() const { return std::min(whole, divided); }
 };
 Cost cost_of(const Shape& shape, const Extents& call) {
-  constexpr double kOf4Bits = 28, kOf8Bits = 40, kAddingUp = 7000;
-  const int bits = bits_of(shape.code_b), rows = shape.rows == Variant::few8    ? 8
-                                                 : shape.rows == Variant::few16 ? 16
-                                                                                : 32;
-  const double k = static_cast<double>(call.k) / (bits == 4 ? kOf4Bits : kOf8Bits), of_rows = 1.5 * rows;
-  const std::int64_t tiles = (call.lines + shape.columns - 1) / shape.columns, rounds = (tiles + call.sms - 1) / call.sms;
-  const double lines = static_cast<double>(call.lines), sms = call.sms;
-  return {static_cast<double>(rounds) * (shape.columns * bits / 8.0 + of_rows) * k,
-          (lines * bits / 8.0 + static_cast<double>(tiles) * of_rows) * k / sms + kAddingUp};
+  const int bits = bits_of(shape.code_b), rows = rows_of(shape.rows), columns = shape.columns;
+  double bytes = bits / 8.0;  // of a line and a k
+  if (rows == 16) bytes += bits == 4 ? 0.1 : 0.05;
+  if (rows == 32) bytes += bits != 4 ? 0.1 : shape.zeros ? 0.73 : 0.53;
+  const double of_rows = (rows == 8 ? 7 : 20) * (shape.integers() ? 0.4 : 1.0);
+  const double k = static_cast<double>(call.k) / (bits == 4 ? 28 : 34), adding_up = 6500 + rows * columns;
+  const auto tiles = static_cast<double>((call.lines + columns - 1) / columns), sms = static_cast<double>(call.sms);
+  return {std::ceil(tiles / sms) * (columns * bytes + of_rows) * k,
+          (static_cast<double>(call.lines) * bytes + tiles * of_rows) * k / sms + adding_up};
+}
+// Integers of 4 bits are unpacked and scaled by rows32 as fast, from some size of b on.
+double cost_of_rows32(const Extents& call) {
+  return static_cast<double>(call.lines) * static_cast<double>(call.k) / 2 / (12.5 * call.sms) + 7500;
+}
+
+// With tiles of as many columns as is best for a call, if there is room for any.
+std::optional<Shape> with_columns(Shape shape, const Extents& call, const jit::TargetInfo& target) {
+  std::optional<Shape> best;
+  double least = 0;
+  for (const int columns : {256, 128, 64, 32}) {
+    shape.columns = columns;
+    const double time = cost_of(shape, call).least();
+    if (!tile(shape, target) || (best && time >= least)) continue;
+    best = shape, least = time;
+  }
+  const bool unpacked = !shape.integers() && (shape.code_b == Code::int4 || shape.code_b == Code::uint4);
+  if (shape.rows == Variant::few32 && unpacked && least > cost_of_rows32(call)) return {};
+  return best;
 }
 
 // What is taken instead of a shape that a target has no room for; rows16 itself if there is no other.
@@ -278,25 +303,18 @@ bool pays_to_divide(const Shape& shape, const Extents& call) {
 Shape choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target) {
   Shape wanted = shape;
   const std::int64_t rows = call.rows;
+  // Not every target has tiles of eight rows.
+  for (const Variant few : {Variant::few8, Variant::few16, Variant::few32}) {
+    wanted.rows = few;
+    if (call.invariant || rows > rows_of(few)) continue;
+    if (const std::optional<Shape> best = with_columns(wanted, call, target)) return *best;
+  }
   wanted.columns = 128;
-  if (call.invariant || rows > 32) {
-    wanted.rows = rows <= 16   ? Variant::rows16
-                  : rows <= 32 ? Variant::rows32
-                  : rows <= 64 ? Variant::rows64
-                               : Variant::rows128;
-    return fitting(wanted, target);
-  }
-  wanted.rows = rows <= 8 ? Variant::few8 : rows <= 16 ? Variant::few16 : Variant::few32;
-  Shape best = wanted;
-  double least = 0;
-  for (const int columns : {256, 128, 64, 32}) {
-    wanted.columns = columns;
-    const Cost cost = cost_of(wanted, call);
-    const double time = std::min(cost.whole, cost.divided);
-    if (!tile(wanted, target) || (least > 0 && time >= least)) continue;
-    best = wanted, least = time;
-  }
-  return fitting(best, target);
+  wanted.rows = rows <= 16   ? Variant::rows16
+                : rows <= 32 ? Variant::rows32
+                : rows <= 64 ? Variant::rows64
+                             : Variant::rows128;
+  return fitting(wanted, target);
 }
 
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }

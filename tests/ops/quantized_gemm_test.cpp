@@ -135,9 +135,8 @@ std::vector<QuantizedCase> quantized_cases() {
   add("few_wide_16", [](QuantizedCase& c) {
     c.n = 1100, c.m = 12, c.b = Code::e2m1, c.scales_b = 16, c.scale_b = Scale::e4m3, c.k = 544;
   });
-  add("few_wide_gate", [](QuantizedCase& c) {
-    c.n = 1400, c.gate = true, c.m = 24, c.b = Code::uint8, c.scales_b = c.zeros = 64;
-  });
+  add("few_wide_gate",
+      [](QuantizedCase& c) { c.n = 1400, c.gate = true, c.m = 24, c.b = Code::uint8, c.scales_b = c.zeros = 64; });
   add("many_tiles", [](QuantizedCase& c) {
     c.a = Code::f16, c.b = Code::uint4, c.scales_b = c.zeros = 64, c.n = 900, c.k = 1024, c.max_sms = 2, c.m = 14;
   });

@@ -36,7 +36,8 @@ QUERN_DEVICE Runs<Multiplied> unpack_lines(const Words& words, const u8* buffer,
 }
 QUERN_DEVICE RowRuns read_rows(const u8* buffer, i32 tile, i32 step, i32 i) {
   RowRuns runs;
-  QUERN_UNROLL for (i32 h = 0; h < kRowRunsHeld; ++h) load_words(buffer + token_run(step, i, tile, h, lane()), runs.x[h]);
+  QUERN_UNROLL for (i32 h = 0; h < kRowRunsHeld; ++h)
+      load_words(buffer + token_run(step, i, tile, h, lane()), runs.x[h]);
   return runs;
 }
 

@@ -14,8 +14,9 @@ inline constexpr i32 kRowTiles = kHalf ? 1 : kTileM / 16, kRowRunsHeld = kHalf ?
 static_assert(kHalf || kRowTiles * 16 == kTileM);
 using RowRuns = Either<kHalf, HalfRuns<Multiplied>, Runs<Multiplied>>::type;
 
-// Runs of a lie [step][product of runs][tile of rows][held][lane], so that a warp reads each from one place on. Lanes are
-// exchanged by the product's number, so that the runs of a row which neighbouring threads store are in different banks.
+// Runs of a lie [step][product of runs][tile of rows][held][lane], so that a warp reads each from one place on. Lanes
+// are exchanged by the product's number, so that the runs of a row which neighbouring threads store are in different
+// banks.
 inline constexpr i32 kRunBytes = 8 * static_cast<i32>(sizeof(Multiplied));
 inline constexpr i32 kTokenBytes = kChunkK * kTileM * static_cast<i32>(sizeof(Multiplied));
 QUERN_DEVICE constexpr i32 exchanged(i32 i) {
