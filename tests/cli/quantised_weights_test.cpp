@@ -155,7 +155,7 @@ TEST_F(QuantisedWeights, OneLineIsForEveryTarget) {
 
 TEST_F(QuantisedWeights, ExpertsAreTold) {
   const Json mixtral = warm(config("mixtral-8x7b", kAwq));
-  EXPECT_EQ(products(mixtral).size(), 14U) << "of attention";
+  EXPECT_EQ(products(mixtral).size(), 25U) << "of attention";
   EXPECT_EQ(mixtral["code"], 1);
   EXPECT_TRUE(
       has(unserved(mixtral),
