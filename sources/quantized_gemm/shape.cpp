@@ -215,10 +215,14 @@ struct Cost {
 };
 Cost cost_of(const Shape& shape, const Extents& call) {
   const int bits = bits_of(shape.code_b), rows = rows_of(shape.rows), columns = shape.columns;
-  double bytes = bits / 8.0;  // of a line and a k
+  double bytes = bits / 8.0, of_rows = rows == 8 ? 7 : 20;  // of a line and a k; of a's rows and a k
   if (rows == 16) bytes += bits == 4 ? 0.1 : 0.05;
-  if (rows == 32) bytes += bits != 4 ? 0.1 : shape.zeros ? 0.73 : 0.53;
-  const double of_rows = (rows == 8 ? 7 : 20) * (shape.integers() ? 0.4 : 1.0);
+  if (rows == 32) {
+    const bool scaled = shape.code_b == Code::e2m1;
+    bytes += bits == 8 ? (shape.integers() ? 0.1 : 0.2) : scaled ? 0.63 : shape.zeros ? 0.73 : 0.53;
+    if (bits == 8 || scaled) of_rows = shape.groups_a && shape.group == 16 ? 56 : 34;
+  }
+  if (shape.integers()) of_rows *= bits == 8 && rows == 32 ? 0.24 : 0.4;
   const double k = static_cast<double>(call.k) / (bits == 4 ? 28 : 34), adding_up = 6500 + rows * columns;
   const auto tiles = static_cast<double>((call.lines + columns - 1) / columns), sms = static_cast<double>(call.sms);
   return {std::ceil(tiles / sms) * (columns * bytes + of_rows) * k,

@@ -255,7 +255,7 @@ TEST(QuantizedGemmInvariance, ARowAlone) {
   for (const Kind kind : {Kind{Code::bf16, Code::int4, kNoScales, 128}, Kind{Code::int8, Code::int8, 0, 0}}) {
     QuantizedCase all;
     all.name = "rows", all.a = kind.a, all.b = kind.b, all.scales_a = kind.scales_a, all.scales_b = kind.scales_b;
-    all.m = 150, all.n = 140, all.k = 1024, all.flags = QUERN_CALL_BATCH_INVARIANT, all.out = Element::bf16;
+    all.m = 150, all.n = 140, all.k = 1024, all.flags = QUERN_CALL_BATCH_INVARIANT;
     QuantizedProduct many(all);
     ASSERT_NO_FATAL_FAILURE(many.run());
     for (const std::int64_t rows : {1, 20, 50}) {
