@@ -42,7 +42,8 @@ Plan plan(const Problem& problem, const Tiling& t) {
   }
   const std::int64_t slots = std::int64_t{problem.product.call.sms} * t.blocks_per_sm;
   plan.grid = std::min(tiles, slots);
-  if (is_invariant(problem) || tiles == 0 || tiles > kCounters || tiles * k_blocks > INT32_MAX) return plan;
+  const bool divides = problem.shape.rows != Variant::warpgroups && !is_invariant(problem);
+  if (!divides || tiles == 0 || tiles > kCounters || tiles * k_blocks > INT32_MAX) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
   const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);
   if (busy >= kWorthStreamK || (contributors <= tiles && tiles < slots)) return plan;
@@ -62,6 +63,8 @@ template <class With>
 void each_variant(const Problem& problem, With with) {
   const jit::TargetInfo& target = problem.product.call.device->limits;
   for (int i = 0; i <= static_cast<int>(problem.shape.rows); ++i) {
+    // Where many rows take warpgroups no call takes the highest of the other tiles.
+    if (i == static_cast<int>(Variant::rows128) && problem.shape.rows == Variant::warpgroups) continue;
     const Shape shape = with_rows(problem.shape, i);
     if (const std::optional<Tiling> t = tile(shape, target)) with(shape, *t);
   }
@@ -74,7 +77,8 @@ std::uint64_t workspace(const Runtime& runtime, const quern_quantized_gemm_args&
   if (is_invariant(problem)) return 0;
   const int sms = std::max(static_cast<int>(problem.product.call.device->sm_count), 1);
   std::uint64_t bytes = 0;
-  each_variant(problem, [&](const Shape&, const Tiling& t) {
+  each_variant(problem, [&](const Shape& shape, const Tiling& t) {
+    if (shape.rows == Variant::warpgroups) return;
     bytes = std::max(bytes, workspace_for(t, std::int64_t{sms} * t.blocks_per_sm));
   });
   return bytes;
@@ -120,6 +124,7 @@ void run(const Runtime& runtime, const quern_quantized_gemm_args& args) {
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
+  if (problem.shape.rows == Variant::warpgroups) return launch_warpgroups(runtime, problem, *kernel, launch);
   ops::launch(runtime, *kernel, launch, "launching quantized_gemm", problem.params);
 }
 

@@ -14,12 +14,6 @@ namespace q {
 inline constexpr i32 kRunsOfBlock = kBlockK / kRunK;
 // Products of runs that are summed before they are scaled.
 inline constexpr i32 kRunsOfGroup = kScaledSums && kGroup < kBlockK ? kGroup / kRunK : kRunsOfBlock;
-// Whether a number times its scale is a number of the multiplied type.
-template <class Code, class Scale>
-inline constexpr bool kExactTimes = false;
-template <class Code>
-inline constexpr bool kExactTimes<Code, e4m3> = kBitsOf<Code> == 4;
-
 // Multiplies a run by the scale of its group.
 template <class Code, class Scale>
 QUERN_DEVICE void scale_run(u32 (&run)[2 * sizeof(Multiplied)], f32 scale) {

@@ -213,7 +213,7 @@ Problem read_problem(const Runtime& runtime, const quern_quantized_gemm_args& ar
   g.a_k = g.b_k = 1;
   gemm::read_epilogue(args.epilogue, out, {1, m, columns, false, false}, product);
   static_cast<gemm::Shape&>(shape) = product.shape;
-  shape.rows = choose(shape, m, product.call.device->limits);
+  shape.rows = choose(shape, m, (args.flags & QUERN_CALL_BATCH_INVARIANT) != 0, product.call.device->limits);
   return problem;
 }
 

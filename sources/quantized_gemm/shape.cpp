@@ -18,7 +18,8 @@ namespace {
 constexpr Names<Variant, kVariants> kRows = {{{"rows16", Variant::rows16},
                                               {"rows32", Variant::rows32},
                                               {"rows64", Variant::rows64},
-                                              {"rows128", Variant::rows128}}};
+                                              {"rows128", Variant::rows128},
+                                              {"warpgroups", Variant::warpgroups}}};
 constexpr Names<Code, 6> kCodesOfA = {{{"f16", Code::f16},
                                        {"bf16", Code::bf16},
                                        {"int8", Code::int8},
@@ -153,6 +154,7 @@ std::optional<Tiling> tile_by(const Shape& shape, Variant rows, int columns, int
 }  // namespace
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
+  if (shape.rows == Variant::warpgroups) return tile_warpgroups(shape, target);
   // All variants have the same k blocks, within which groups are summed, so that a row has the same bits in each.
   // Groups of integers are never divided.
   int block_k = bits_of(shape.code_a) == 16 && bits_of(shape.code_b) == 8 ? 64 : 128;
@@ -166,7 +168,8 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   return {};
 }
 
-Variant choose(const Shape& shape, std::int64_t rows, const jit::TargetInfo& target) {
+Variant choose(const Shape& shape, std::int64_t rows, bool invariant, const jit::TargetInfo& target) {
+  if (!invariant && rows > 64 && tile_warpgroups(shape, target)) return Variant::warpgroups;
   int wanted = rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3;
   for (; wanted >= 0; --wanted) {
     Shape with = shape;
@@ -191,7 +194,8 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     refuse("group is " + std::to_string(shape.group) + "; allowed with groups_a or groups_b");
   gemm::check_epilogue(shape, "quantized_gemm");
   // So that one line is for every target: what a call of so many rows takes there.
-  shape.rows = choose(shape, std::int64_t{16} << static_cast<int>(shape.rows), target);
+  const bool many = shape.rows == Variant::warpgroups;
+  shape.rows = choose(shape, std::int64_t{16} << static_cast<int>(shape.rows), !many, target);
   return to_spec(shape, target.target);
 }
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(to_shape(spec)); }
@@ -205,7 +209,8 @@ jit::Unit unit(const jit::Spec& spec) {
   jit::Unit unit;
   unit.op = "quantized_gemm";
   unit.target = target;
-  unit.entry = "quern_quantized_gemm";
+  const bool warpgroups = shape.rows == Variant::warpgroups;
+  unit.entry = warpgroups ? "quern_quantized_gemm_warpgroups" : "quern_quantized_gemm";
   unit.constants = {{"ELEMENT_A", "u8"},
                     {"ELEMENT_B", "u8"},
                     {"OUT", name_of(shape.out)},
@@ -229,13 +234,13 @@ jit::Unit unit(const jit::Spec& spec) {
   define("BLOCKS_PER_SM", t.blocks_per_sm);
   define("COPY_BYTES", shape.copy_bytes);
   // What the layers that this kernel shares with other products ask for.
-  define("STREAM_K", 1);
+  define("STREAM_K", !warpgroups);
   for (const char* name :
        {"CONTINUOUS", "OVERLAPPED_EPILOGUE", "TRANSPOSED_A", "TRANSPOSED_B", "GROUPING", "SCALED", "BLOCK_SCALE"}) {
     define(name, 0);
   }
   gemm::define_epilogue(shape, &unit);
-  unit.source = embedded("quantized_gemm/product.cuh");
+  unit.source = embedded(warpgroups ? "quantized_gemm/kernels/sm90/product.cuh" : "quantized_gemm/product.cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
   return unit;

@@ -15,9 +15,9 @@ namespace quern::ops::quantized_gemm {
 enum class Code : std::uint8_t { f16, bf16, int8, uint8, e4m3, int4, uint4, e2m1 };
 enum class Scale : std::uint8_t { none, f32, f16, bf16, e4m3, ue8m0 };
 
-// By the rows of a tile.
-enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128 };
-inline constexpr int kVariants = 4;
+// By the rows of a tile; the last for many rows on Hopper.
+enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, warpgroups };
+inline constexpr int kVariants = 5;
 
 constexpr int bits_of(Code code) {
   if (code == Code::f16 || code == Code::bf16) return 16;
@@ -55,9 +55,12 @@ struct Tiling {
 
 // No tiling where the target has no room for it.
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
-// The variant for so many rows: the lowest tile that holds them, as far as there is room for it. Throws
-// Error(QUERN_UNSUPPORTED) where there is for none.
-Variant choose(const Shape& shape, std::int64_t rows, const jit::TargetInfo& target);
+// Likewise of Variant::warpgroups, and where it does not take the product.
+std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target);
+// The variant for so many rows: the lowest tile that holds them, as far as there is room for it. Where the choice may
+// depend on the number of rows, many take Variant::warpgroups, whose sums may have other bits. Throws
+// Error(QUERN_UNSUPPORTED) where there is room for none.
+Variant choose(const Shape& shape, std::int64_t rows, bool invariant, const jit::TargetInfo& target);
 
 jit::Spec to_spec(const Shape& shape, jit::Target target);
 Shape to_shape(const jit::Spec& spec);
@@ -69,5 +72,8 @@ struct Problem {
 };
 // Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed.
 Problem read_problem(const Runtime& runtime, const quern_quantized_gemm_args& args, bool may_lack_data);
+
+// Launches a kernel of Variant::warpgroups, whose grid and parameters are set.
+void launch_warpgroups(const Runtime& runtime, Problem& problem, const jit::Kernel& kernel, const jit::Launch& launch);
 
 }  // namespace quern::ops::quantized_gemm

@@ -5,56 +5,14 @@
 
 #include "gemm/kernels/shared/dense_tiles.cuh"
 #include "gemm/kernels/shared/source.cuh"
-#include "quantized_gemm/decode.cuh"
+#include "quantized_gemm/numbers.cuh"
 #include "quantized_gemm/params.cuh"
 
 namespace q {
 
-using CodeA = CODE_A;
-using CodeB = CODE_B;
-
-inline constexpr i32 kGroup = GROUP;  // of k that share a scale; 0: all of k
-inline constexpr bool kGroupsOfScaleA = GROUPS_A != 0, kGroupsOfScaleB = GROUPS_B != 0;
-inline constexpr bool kZeros = ZEROS != 0;  // there is a tensor of zero points
-
-// What is multiplied: bytes where both operands are integers of as many bits, else the floating-point type of a, or
-// f16, which holds every other number there is.
-template <bool first, class A, class B>
-struct Either {
-  using type = A;
-};
-template <class A, class B>
-struct Either<false, A, B> {
-  using type = B;
-};
-template <class Code>
-inline constexpr bool kIsInteger = false;
-template <>
-inline constexpr bool kIsInteger<i8> = true;
-template <>
-inline constexpr bool kIsInteger<Int4> = true;
-template <>
-inline constexpr bool kIsInteger<Uint4> = true;
-inline constexpr bool kIntegers = kIsInteger<CodeA> && kIsInteger<CodeB> && kGroup != 16;
-using Multiplied = Either<kIntegers, i8, Either<kIsBf16<CodeA>, bf16, f16>::type>::type;
-inline constexpr bool kPaired = kBitsOf<CodeA> == 4 || kBitsOf<CodeB> == 4;
-using DecodeA = Decode<CodeA, Multiplied, kPaired>;
-using DecodeB = Decode<CodeB, Multiplied, kPaired>;
-
 // Scales in groups of 16 are multiplied into runs, as a product of runs has two groups; larger groups' sums are scaled.
 inline constexpr bool kScaledRuns = kGroup == 16, kScaledSums = kGroup > 16;
 inline constexpr i32 kGroupsOfBlock = kGroup == 0 || kGroup >= kBlockK ? 1 : kBlockK / kGroup;
-
-// A stored scale of 8 bits without mantissa.
-struct Ue8m0 {
-  u8 bits;
-};
-QUERN_DEVICE f32 to_f32(Ue8m0 v) {
-  // 2^-127 is a subnormal number of f32, and 255 is a NaN.
-  return v.bits == 255 ? nan() : f32_of(v.bits == 0 ? 0x00400000u : static_cast<u32>(v.bits) << 23);
-}
-using ScaleA = SCALE_A;
-using ScaleB = SCALE_B;
 
 // `lines` lines of a k block in shared memory. The padding has the runs that a warp reads at once in different banks.
 template <class Code, i32 lines>

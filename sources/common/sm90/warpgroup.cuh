@@ -14,6 +14,9 @@
 //                                       computed while products are under way, and not behind the wait
 //     matrix_descriptor(shared, layout) layouts are made in common/sm90/layout.cuh
 //
+//   Bytes         permute_bytes_by(low, high, s)
+//                                       common/kernel.cuh's permute_bytes, of a selector that is known at run time
+//
 //   Registers     registers_grow<n>() registers_shrink<n>()
 //                                       called by all warps of a warpgroup: n registers a thread from now on, 24 to 256
 //                                       by 8. For kernels whose blocks_per_sm is 1

@@ -1,0 +1,193 @@
+// Products of weights of 8 or 4 bits and many rows of activations of 16 bits, on Hopper: out^T = b a^T, whose operand A
+// are weights that each warpgroup unpacks in registers, while the other warpgroup's products keep the tensor cores
+// busy. A persistent kernel: a producer warpgroup (copies.cuh) and two consumer warpgroups, of 64 lines of b each,
+// which multiply in turn.
+//
+// Nothing is rounded that the portable kernel does not round: sums of a group have accumulators of their own and are
+// scaled in f32 before they are added to those of the groups before.
+// SPDX-License-Identifier: Apache-2.0
+#include "quantized_gemm/kernels/sm90/results.cuh"
+
+namespace q {
+
+// What is multiplied in one turn: a group where sums are scaled.
+inline constexpr i32 kTurnK = kScaledSums && kGroup < kBlockK ? kGroup : kBlockK;
+inline constexpr i32 kTurns = kBlockK / kTurnK, kSteps = kTurnK / 16;
+// A warpgroup hands over when so many of its steps are left, so that the other's products follow without a gap.
+inline constexpr i32 kStepsLeft = kSteps > 2 ? 2 : 1;
+
+using Products = WarpgroupSums<div_up(kSumCount, 32), kSumCount>;  // of a group
+
+inline constexpr i32 kProducerRegisters = 56, kConsumerRegisters = 224;
+static_assert((kConsumers * kConsumerRegisters + kProducerRegisters) * kGroupThreads == 168 * kThreads);
+
+// Named barriers: kBegun until the mbarriers are initialised, then each consumer's own and its turn.
+inline constexpr i32 kBegun = 1, kOwnBarrier = 2, kTurnBarrier = kOwnBarrier + kConsumers;
+QUERN_DEVICE void take_turn(i32 consumer) { sync_named(kTurnBarrier + consumer, kConsumers * kGroupThreads); }
+QUERN_DEVICE void hand_over(i32 consumer) { arrive_named(kTurnBarrier + (consumer ^ 1), kConsumers * kGroupThreads); }
+
+// Where a thread finds its two lines in a stage.
+struct OwnLines {
+  i32 line[2];
+  i32 turned;  // how pieces of 16 bytes have changed places
+  u32 selector;
+
+  QUERN_DEVICE explicit OwnLines(i32 consumer) {
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) line[h] = own_line(consumer, h);
+    // Both lines are as far within eight.
+    turned =
+        static_cast<i32>(swizzled(static_cast<u32>((lane() >> 2) * kLineBytes), kSwizzleB)) & 0x70 & (kLineBytes - 1);
+    selector = WeightsOfB::selector(static_cast<u32>(lane() & 3));
+  }
+};
+
+// Unpacks the weights of a turn.
+template <i32 turn>
+QUERN_DEVICE void unpack_weights(const OwnLines& own, const u8* of_b, const u32* words, u32 (&to)[kSteps][1][4]) {
+  constexpr i32 kStepsOfPiece = kBitsOf<CodeB> == 4 ? 2 : 1, kStepsOfGroup = kGroup == 0 ? 8 : div_up(kGroup, 16);
+  QUERN_UNROLL for (i32 piece = 0; piece < kSteps / kStepsOfPiece; ++piece) {
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+      const i32 place = (turn * (kSteps / kStepsOfPiece) + piece) * 16;
+      const vec16 v = load16(of_b + own.line[h] * kLineBytes + (place ^ own.turned));
+      QUERN_UNROLL for (i32 s = 0; s < kStepsOfPiece; ++s) {
+        const i32 step = piece * kStepsOfPiece + s, group = (turn * kSteps + step) / kStepsOfGroup;
+        const u32* const word = words + group * kTileN + own.line[h];
+        const u32 zero = kZeros ? word[kScaleWords] : WeightsOfB::zero_word(kBitsOf<CodeB> == 4 ? 8 : 128);
+        QUERN_UNROLL for (i32 half = 0; half < 2; ++half) {
+          const i32 first = kStepsOfPiece == 2 ? 2 * s + half : 2 * half;
+          u32& pair = to[step][0][h + 2 * half];
+          pair = WeightsOfB::pair(v.x[first], v.x[first | 1], own.selector, zero);
+          if constexpr (kScaledWeights) pair = scaled_pair(pair, word[0]);
+        }
+      }
+    }
+  }
+}
+
+// Issues the products of a turn; those of all but the last steps are a group of their own. `a` is the lower word of the
+// descriptor of the stage's activations.
+template <i32 turn, bool fresh, class D>
+QUERN_DEVICE void multiply_turn(D& d, u32 a, const u32 (&weights)[kSteps][1][4]) {
+  constexpr u64 kUpper = kLayoutA >> 32 << 32;
+  const auto at = [&](i32 step) {
+    const i32 k = turn * kSteps + step;
+    return kUpper | (a + static_cast<u32>(k / 4 * kBoxABytes + k % 4 * 32 >> 4));
+  };
+  d.template multiply_steps<Multiplied, Multiplied, Major::k, 0, 0, kSumCount, fresh>(weights[0], at(0));
+  if (kSteps - kStepsLeft == 1) wgmma_commit();
+  QUERN_UNROLL for (i32 step = 1; step < kSteps; ++step) {
+    d.template multiply_steps<Multiplied, Multiplied, Major::k, 0>(weights[step], at(step));
+    if (step + 1 == kSteps - kStepsLeft) wgmma_commit();
+  }
+  wgmma_commit();
+}
+
+struct Consumer {
+  i32 number;
+  OwnLines own;
+  u32 a;  // the lower word of the first stage's descriptor
+  const u8* stages;
+  const u32* words;
+  Sums& sums;
+  Products& products;
+
+  // Multiplies the turns of a stage from `turn` on.
+  template <i32 turn = 0>
+  QUERN_DEVICE void multiply(i32 stage) const {
+    const u32* const of_stage = words + stage * kWordsOfStage;
+    u32 weights[kSteps][1][4];
+    unpack_weights<turn>(own, stages + stage * kStageSize + kABytes, of_stage, weights);
+    [[maybe_unused]] f32 scales[2];
+    if constexpr (kScaledSums) {
+      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) scales[h] = f32_of(of_stage[turn * kTileN + own.line[h]]);
+    }
+    const u32 at = a + static_cast<u32>(stage) * (kStageSize >> 4);
+    take_turn(number);
+    wgmma_fence();
+    if constexpr (kScaledSums) {
+      multiply_turn<turn, true>(products, at, weights);
+    } else {
+      multiply_turn<turn, false>(sums, at, weights);
+    }
+    wgmma_wait<1>();
+    hand_over(number);
+    wgmma_wait<0>();
+    if constexpr (kScaledSums) sums.template add_scaled<0>(products, [&](i32, i32 h) { return scales[h]; });
+    if constexpr (turn + 1 < kTurns) multiply<turn + 1>(stage);
+  }
+};
+
+// Scales that lines have for all of their k, and that of the tensor, into whole sums.
+QUERN_DEVICE void scale_lines(const QuantizedParams& p, const Work& work, const OwnLines& own, Sums& sums) {
+  f32 by[2];
+  QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+    by[h] = p.tensor_scale_b ? *p.tensor_scale_b : 1.0f;
+    const i32 source = source_column(p.product, work, own.line[h]);
+    if (!kGroupsOfScaleB && p.scale_b.data != nullptr && source >= 0)
+      by[h] *= to_f32(static_cast<const ScaleB*>(p.scale_b.data)[source * p.scale_b.line]);
+  }
+  sums.scale_rows(by);
+}
+
+QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, DenseTiles tiles, const Consumer& c, f32* staged,
+                                 Stages& stages) {
+  Work work;
+  StageState at;
+  if (c.number == 1) hand_over(1);
+  QUERN_ROLLED while (tiles.next(work)) {
+    // After results were stored by ordinary stores the compiler no longer knows that these values are equal in all
+    // threads of a warp.
+    sync_warp();
+    at.stage = shuffle(at.stage, 0), work.end_k_block = shuffle(work.end_k_block, 0);
+    c.sums.clear();
+    QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block; ++k_block) {
+      mbarrier_wait(stages.full[at.stage], at.phase);
+      c.multiply(at.stage);
+      sync_warp();  // all lanes have read the stage's weights
+      if (lane() == 0) mbarrier_arrive(stages.empty[at.stage]);
+      at.next();
+    }
+    scale_lines(p, work, c.own, c.sums);
+    store_results(p.product, work, c.number, c.sums, staged, kOwnBarrier + c.number);
+  }
+  if (c.number == 0) take_turn(0);  // the other warpgroup handed over last
+}
+
+}  // namespace q
+
+QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::QuantizedParams p,
+             QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+  using namespace q;
+  Sums sums;
+  Products products;
+  QUERN_SHARED(Stages, stages, 1);
+  u8* const shared = tile_shared();
+  auto* const words = reinterpret_cast<u32*>(shared + kStages * kStageSize);
+  launch_next_grid();
+  const i32 w = shuffle(warp(), 0), group = w / 4;
+  if (w == kBeginWarp && elect_one()) {
+    stages[0].init(1 + kWordWarps, kConsumers * 4);
+    fence_mbarrier_init();
+    prefetch_tensor_map(map_a);
+    prefetch_tensor_map(map_b);
+  }
+  sync_block();
+  wait_for_previous_grid();
+  const DenseTiles tiles(p.product);
+  if (group == kConsumers) {
+    registers_shrink<kProducerRegisters>();
+    const i32 number = w - 4 * kConsumers - 1;
+    if (number < 0) {
+      if (elect_one()) copy_tiles(p.product, map_a, map_b, tiles, shared, stages[0]);
+    } else if (number < kWordWarps) {
+      if constexpr (kWordWarps > 0) copy_words(p, tiles, number, words, stages[0]);
+    }
+    sync_warp();
+  } else {
+    registers_grow<kConsumerRegisters>();
+    auto* const staged = reinterpret_cast<f32*>(words + kStages * kWordsOfStage) + group * kStagedWords;
+    const Consumer consumer{
+        group, OwnLines(group), static_cast<u32>(matrix_descriptor(shared, kLayoutA)), shared, words, sums, products};
+    multiply_tiles(p, tiles, consumer, staged, stages[0]);
+  }
+}

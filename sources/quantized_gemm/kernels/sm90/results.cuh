@@ -1,0 +1,70 @@
+// The epilogue of product.cuh. Each consumer warpgroup finishes its lines' columns of out, some rows at a time, through
+// staging memory of its own: sums are those of out's transpose.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "common/registers/warpgroup_sums.cuh"
+#include "gemm/kernels/shared/epilogue.cuh"
+#include "quantized_gemm/kernels/sm90/copies.cuh"
+
+namespace q {
+
+inline constexpr i32 kSumCount = kTileM / 2;  // accumulators of a thread
+using Sums = WarpgroupSums<0, kSumCount>;
+
+// A thread's two lines of the tile. With a gate they are those of one column, so that a warpgroup has both halves of
+// its columns.
+QUERN_DEVICE i32 own_line(i32 consumer, i32 h) {
+  const i32 own = thread_index() % kGroupThreads / kWarp, line = lane() >> 2;
+  return kGate ? h * kOutTileN + consumer * (kOutTileN / 2) + own * 8 + line : consumer * 64 + own * 16 + h * 8 + line;
+}
+
+// Rows that are staged at a time, of a warpgroup's sums of 64 lines. The padding has a warp's words in different banks.
+inline constexpr i32 kSliceRows = 32, kSlices = kTileM / kSliceRows;
+inline constexpr i32 kStagedPitch = 64 + 4, kStagedWords = kSliceRows * kStagedPitch;
+inline constexpr i32 kColumnsOfConsumer = kOutTileN / kConsumers;
+
+template <i32 slice, i32 eight = 0>
+QUERN_DEVICE void stage_rows(const Sums& sums, f32* to) {
+  constexpr i32 kFirst = slice * (kSliceRows / 2) + 4 * eight;
+  QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+    f32 two[2];
+    if (h == 0) {
+      sums.template read<kFirst>(two);
+    } else {
+      sums.template read<kFirst + 2>(two);
+    }
+    f32* const at = to + 8 * eight * kStagedPitch + h * (kGate ? kColumnsOfConsumer : 8);
+    at[0] = two[0], at[kStagedPitch] = two[1];
+  }
+  if constexpr (eight + 1 < kSliceRows / 8) stage_rows<slice, eight + 1>(sums, to);
+}
+// Registers cannot be indexed at run time, so the code that stages a slice, and no more than this, exists once for
+// each.
+template <i32 slice = 0>
+QUERN_DEVICE void stage_slice(i32 wanted, const Sums& sums, f32* to) {
+  if (wanted == slice) stage_rows<slice>(sums, to);
+  if constexpr (slice + 1 < kSlices) stage_slice<slice + 1>(wanted, sums, to);
+}
+
+// Stores a warpgroup's results; `barrier` is its own.
+QUERN_DEVICE void store_results(const GemmParams& p, const Work& work, i32 consumer, const Sums& sums, f32* staged,
+                                i32 barrier) {
+  constexpr i32 kEights = kColumnsOfConsumer / kEight;
+  const i32 thread = thread_index() % kGroupThreads, own = thread / kWarp;
+  f32* const to = staged + (lane() & 3) * 2 * kStagedPitch + own * (kGate ? 8 : 16) + (lane() >> 2);
+  QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
+    const i32 row = slice * kSliceRows;
+    if (work.row + row >= work.rows) break;
+    sync_named(barrier, kGroupThreads);  // what was staged before has been read
+    stage_slice(slice, sums, to);
+    sync_named(barrier, kGroupThreads);
+    QUERN_ROLLED for (i32 i = thread; i < kSliceRows * kEights; i += kGroupThreads) {
+      const i32 line = i / kEights, column = i % kEights * kEight;
+      const f32* at = staged + line * kStagedPitch + column;
+      finish_eight(p, work, true, row + line, consumer * kColumnsOfConsumer + column, at, at + kColumnsOfConsumer);
+    }
+  }
+}
+
+}  // namespace q
