@@ -42,8 +42,9 @@ Plan plan(const Problem& problem, const Tiling& t) {
   }
   const std::int64_t slots = std::int64_t{problem.product.call.sms} * t.blocks_per_sm;
   plan.grid = std::min(tiles, slots);
-  const bool divides = problem.shape.rows != Variant::warpgroups && !is_invariant(problem);
-  if (!divides || tiles == 0 || tiles > kCounters || tiles * k_blocks > INT32_MAX) return plan;
+  // Two warpgroups have a counter each.
+  const std::int64_t counters = problem.shape.rows == Variant::warpgroups ? 2 * tiles : tiles;
+  if (is_invariant(problem) || tiles == 0 || counters > kCounters || tiles * k_blocks > INT32_MAX) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
   const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);
   if (busy >= kWorthStreamK || (contributors <= tiles && tiles < slots)) return plan;
@@ -77,8 +78,7 @@ std::uint64_t workspace(const Runtime& runtime, const quern_quantized_gemm_args&
   if (is_invariant(problem)) return 0;
   const int sms = std::max(static_cast<int>(problem.product.call.device->sm_count), 1);
   std::uint64_t bytes = 0;
-  each_variant(problem, [&](const Shape& shape, const Tiling& t) {
-    if (shape.rows == Variant::warpgroups) return;
+  each_variant(problem, [&](const Shape&, const Tiling& t) {
     bytes = std::max(bytes, workspace_for(t, std::int64_t{sms} * t.blocks_per_sm));
   });
   return bytes;
@@ -109,9 +109,9 @@ void run(const Runtime& runtime, const quern_quantized_gemm_args& args) {
   g.tiles = g.tiles_m * g.tiles_n;
   g.whole_tiles = how.stream_k ? 0 : 1;
   g.peers = 1, g.parts = divisor(1);
-  // Blocks that run at the same time read the least of a and b where their tiles form a square.
-  const double square =
-      std::sqrt(static_cast<double>(problem.product.call.sms) * t.blocks_per_sm * t.tile_n / t.tile_m);
+  // Blocks that run at the same time read the least where their tiles have as many bytes of a as of b.
+  const double of_a = t.tile_m * bits_of(problem.shape.code_a), of_b = t.tile_n * bits_of(problem.shape.code_b);
+  const double square = std::sqrt(static_cast<double>(problem.product.call.sms) * t.blocks_per_sm * of_b / of_a);
   const auto height = static_cast<std::int32_t>(std::clamp<long>(std::lround(square), 1, g.tiles_m));
   const std::int32_t last = g.tiles_m % height;
   g.panel_height = divisor(height), g.last_panel_height = divisor(last != 0 ? last : height);

@@ -234,7 +234,7 @@ jit::Unit unit(const jit::Spec& spec) {
   define("BLOCKS_PER_SM", t.blocks_per_sm);
   define("COPY_BYTES", shape.copy_bytes);
   // What the layers that this kernel shares with other products ask for.
-  define("STREAM_K", !warpgroups);
+  define("STREAM_K", 1);
   for (const char* name :
        {"CONTINUOUS", "OVERLAPPED_EPILOGUE", "TRANSPOSED_A", "TRANSPOSED_B", "GROUPING", "SCALED", "BLOCK_SCALE"}) {
     define(name, 0);

@@ -43,7 +43,7 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
   QUERN_ROLLED while (tiles.next(work)) {
     const i32 lines = copied_rows(work.rows - work.row, box_lines, kTileM);
     const i32 second = work.column + (kGate ? p.n / 2 : kBoxLines);
-    QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block; ++k_block) {
+    QUERN_ROLLED for (i32 k_block = work.first_k_block; k_block < work.end_k_block; ++k_block) {
       mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
       Mbarrier& full = stages.full[state.stage];
       mbarrier_arrive_expect(full, static_cast<u32>(2 * lines * kSpan + kTileN * kLineBytes));
@@ -63,18 +63,75 @@ QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const 
   }
 }
 
-// What a lane loads of a k block: of two lines all groups.
-struct LoadedWords {
-  ScaleB scale[2][kGroupsOfBlock];
-  u8 zero[2][kGroupsOfBlock];
-};
+// The scales, or zero points, of a line in a k block's groups, as they lie in memory.
+template <class T>
+struct OfLine {
+  static constexpr i32 kSize = static_cast<i32>(sizeof(T)), kBytes = kGroupsOfBlock * kSize;
+  static constexpr i32 kAtOnce = kBytes < 16 ? kBytes : 16;  // bytes of a load
+  u32 words[div_up(kBytes, 4)];
 
-// The loop of warp number `number` of those that load words. Scales are loaded some k blocks before they are stored,
-// since a load may take longer than the products of a k block.
+  // Whether the groups of each line lie side by side and aligned. Single loads of many lines take a multiprocessor as
+  // long as a k block's products where groups are small.
+  static QUERN_DEVICE bool may_load_at_once(const QuantizedScales& from) {
+    return kGroupsOfBlock > 1 && from.group == 1 && reinterpret_cast<u64>(from.data) % kAtOnce == 0 &&
+           from.line * kSize % kAtOnce == 0;
+  }
+  // Those from group number `first` on, of which the line has `left`.
+  QUERN_DEVICE void load(const T* from, i64 first, i64 stride, i32 left, bool at_once) {
+    QUERN_UNROLL for (u32& word : words) word = 0;
+    if (at_once && left >= kGroupsOfBlock) {
+      from += first;
+      if constexpr (kAtOnce == 16) {
+        QUERN_UNROLL for (i32 i = 0; i < kBytes / 16; ++i) {
+          const vec16 v = load16(reinterpret_cast<const u8*>(from) + 16 * i);
+          QUERN_UNROLL for (i32 e = 0; e < 4; ++e) words[4 * i + e] = v.x[e];
+        }
+      } else if constexpr (kAtOnce == 8) {
+        const u64 v = *reinterpret_cast<const u64*>(from);
+        words[0] = static_cast<u32>(v), words[1] = static_cast<u32>(v >> 32);
+      } else if constexpr (kAtOnce == 4) {
+        words[0] = *reinterpret_cast<const u32*>(from);
+      } else if constexpr (kAtOnce == 2) {
+        words[0] = *reinterpret_cast<const u16*>(from);
+      }
+      return;
+    }
+    QUERN_UNROLL for (i32 g = 0; g < kGroupsOfBlock; ++g) {
+      if (g >= left) continue;
+      const T* const one = from + (first + g) * stride;
+      const u32 bits = kSize == 4   ? *reinterpret_cast<const u32*>(one)
+                       : kSize == 2 ? *reinterpret_cast<const u16*>(one)
+                                    : *reinterpret_cast<const u8*>(one);
+      words[g * kSize / 4] |= bits << g * kSize % 4 * 8;
+    }
+  }
+  QUERN_DEVICE u32 bits(i32 g) const {
+    const u32 from = words[g * kSize / 4] >> g * kSize % 4 * 8;
+    return kSize == 4 ? from : from & ((1u << 8 * kSize % 32) - 1);
+  }
+};
+template <class T>
+QUERN_DEVICE f32 scale_of(u32 bits) {
+  if constexpr (sizeof(T) == 4) {
+    return f32_of(bits);
+  } else if constexpr (sizeof(T) == 2) {
+    return to_f32(T{static_cast<u16>(bits)});
+  } else {
+    return to_f32(T{static_cast<u8>(bits)});
+  }
+}
+
+// The loop of warp number `number` of those that load words, each of 64 lines. Words are loaded some k blocks before
+// they are stored, since a load may take longer than the products of a k block.
 QUERN_DEVICE void copy_words(const QuantizedParams& p, DenseTiles tiles, i32 number, u32* words, Stages& stages) {
-  constexpr i32 kAhead = kGroupsOfBlock > 4 ? 1 : kGroupsOfBlock > 1 ? 2 : 4;
-  constexpr i32 kSize = kGroup > 0 ? kGroup : 1;
+  constexpr i32 kAhead = OfLine<ScaleB>::kBytes > 8 ? 2 : 4, kSize = kGroup > 0 ? kGroup : 1;
+  struct Words {
+    OfLine<ScaleB> scale[2];
+    OfLine<u8> zero[2];
+  };
   const i32 line = number * 64 + lane(), groups = kGroup == 0 ? 1 : p.product.k / kSize;
+  const bool scales_at_once = OfLine<ScaleB>::may_load_at_once(p.scale_b),
+             zeros_at_once = OfLine<u8>::may_load_at_once(p.zero_b);
   Work work;
   StageState state;
   QUERN_ROLLED while (tiles.next(work)) {
@@ -86,42 +143,36 @@ QUERN_DEVICE void copy_words(const QuantizedParams& p, DenseTiles tiles, i32 num
       scales[e] = static_cast<const ScaleB*>(p.scale_b.data) + from * p.scale_b.line;
       zeros[e] = static_cast<const u8*>(p.zero_b.data) + from * p.zero_b.line;
     }
-    const auto load = [&](LoadedWords& to, i32 k_block) {
+    // Beyond the last k sums are 0, which only finite scales leave as they are: those are 0, too.
+    const auto load = [&](Words& to, i32 k_block) {
+      const i32 first = kGroup == 0 ? 0 : k_block * kGroupsOfBlock;
       QUERN_UNROLL for (i32 e = 0; e < 2; ++e) {
-        QUERN_UNROLL for (i32 g = 0; g < kGroupsOfBlock; ++g) {
-          const i32 group = kGroup == 0 ? 0 : k_block * kGroupsOfBlock + g;
-          // Beyond the last k sums are 0, which only a finite scale leaves as they are.
-          if constexpr (kGroupsOfScaleB) {
-            to.scale[e][g] = ScaleB{};
-            if (group < groups) to.scale[e][g] = scales[e][group * p.scale_b.group];
-          }
-          if constexpr (kZeros) {
-            to.zero[e][g] = 0;
-            if (group < groups) to.zero[e][g] = zeros[e][group * p.zero_b.group];
-          }
-        }
+        if constexpr (kGroupsOfScaleB)
+          to.scale[e].load(scales[e], first, p.scale_b.group, groups - first, scales_at_once);
+        if constexpr (kZeros) to.zero[e].load(zeros[e], first, p.zero_b.group, groups - first, zeros_at_once);
       }
     };
-    LoadedWords ahead[kAhead];
-    const i32 k_blocks = work.end_k_block;
-    // The round with first < 0 only loads; each later one stores what it has and loads the next by the same code.
-    QUERN_ROLLED for (i32 first = -kAhead; first < k_blocks; first += kAhead) {
+    Words ahead[kAhead];
+    const i32 begin = work.first_k_block, end = work.end_k_block;
+    // The round with first < begin only loads; each later one stores what it has and loads the next by the same code.
+    QUERN_ROLLED for (i32 first = begin - kAhead; first < end; first += kAhead) {
       QUERN_UNROLL for (i32 i = 0; i < kAhead; ++i) {
-        if (first >= 0 && first + i < k_blocks) {
+        if (first >= begin && first + i < end) {
           mbarrier_wait(stages.empty[state.stage], state.phase ^ 1);
           u32* const to = words + state.stage * kWordsOfStage + line;
           QUERN_UNROLL for (i32 e = 0; e < 2; ++e) {
             QUERN_UNROLL for (i32 g = 0; g < kGroupsOfBlock; ++g) {
               const i32 at = g * kTileN + e * kWarp;
-              if constexpr (kGroupsOfScaleB) to[at] = scale_word(to_f32(ahead[i].scale[e][g]));
-              if constexpr (kZeros) to[kScaleWords + at] = WeightsOfB::zero_word(ahead[i].zero[e][g]);
+              if constexpr (kGroupsOfScaleB) to[at] = scale_word(scale_of<ScaleB>(ahead[i].scale[e].bits(g)));
+              if constexpr (kZeros)
+                to[kScaleWords + at] = WeightsOfB::zero_word(static_cast<i32>(ahead[i].zero[e].bits(g)));
             }
           }
           sync_warp();
           if (lane() == 0) mbarrier_arrive(stages.full[state.stage]);
           state.next();
         }
-        if (first + i + kAhead < k_blocks) load(ahead[i], first + i + kAhead);
+        if (first + i + kAhead < end) load(ahead[i], first + i + kAhead);
       }
     }
   }

@@ -129,26 +129,30 @@ QUERN_DEVICE void scale_lines(const QuantizedParams& p, const Work& work, const 
   sums.scale_rows(by);
 }
 
-QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, DenseTiles tiles, const Consumer& c, f32* staged,
+QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, DenseTiles tiles, const Consumer& c, f32* staged, i32* flag,
                                  Stages& stages) {
   Work work;
   StageState at;
+  const StreamKSchedule schedule = tiles.schedule();
+  const i32 barrier = kOwnBarrier + c.number;
   if (c.number == 1) hand_over(1);
   QUERN_ROLLED while (tiles.next(work)) {
     // After results were stored by ordinary stores the compiler no longer knows that these values are equal in all
     // threads of a warp.
     sync_warp();
     at.stage = shuffle(at.stage, 0), work.end_k_block = shuffle(work.end_k_block, 0);
+    work.first_k_block = shuffle(work.first_k_block, 0);
     c.sums.clear();
-    QUERN_ROLLED for (i32 k_block = 0; k_block < work.end_k_block; ++k_block) {
+    QUERN_ROLLED for (i32 k_block = work.first_k_block; k_block < work.end_k_block; ++k_block) {
       mbarrier_wait(stages.full[at.stage], at.phase);
       c.multiply(at.stage);
       sync_warp();  // all lanes have read the stage's weights
       if (lane() == 0) mbarrier_arrive(stages.empty[at.stage]);
       at.next();
     }
+    if (!reduce_sums(p.product, schedule, work, c.number, c.sums, flag, barrier)) continue;
     scale_lines(p, work, c.own, c.sums);
-    store_results(p.product, work, c.number, c.sums, staged, kOwnBarrier + c.number);
+    store_results(p.product, work, c.number, c.sums, staged, barrier);
   }
   if (c.number == 0) take_turn(0);  // the other warpgroup handed over last
 }
@@ -161,6 +165,7 @@ QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::Quantiz
   Sums sums;
   Products products;
   QUERN_SHARED(Stages, stages, 1);
+  QUERN_SHARED(i32, flags, kConsumers);
   u8* const shared = tile_shared();
   auto* const words = reinterpret_cast<u32*>(shared + kStages * kStageSize);
   launch_next_grid();
@@ -188,6 +193,6 @@ QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::Quantiz
     auto* const staged = reinterpret_cast<f32*>(words + kStages * kWordsOfStage) + group * kStagedWords;
     const Consumer consumer{
         group, OwnLines(group), static_cast<u32>(matrix_descriptor(shared, kLayoutA)), shared, words, sums, products};
-    multiply_tiles(p, tiles, consumer, staged, stages[0]);
+    multiply_tiles(p, tiles, consumer, staged, flags + group, stages[0]);
   }
 }

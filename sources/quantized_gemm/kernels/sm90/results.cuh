@@ -47,6 +47,52 @@ QUERN_DEVICE void stage_slice(i32 wanted, const Sums& sums, f32* to) {
   if constexpr (slice + 1 < kSlices) stage_slice<slice + 1>(wanted, sums, to);
 }
 
+// Stream-K. Each consumer warpgroup counts and adds up the sums of its lines by itself. A thread's elements 4 i to 4 i + 3
+// lie at 4 i kConsumers kGroupThreads of a slot, side by side.
+inline constexpr i32 kSumsApart = 4 * kConsumers * kGroupThreads;
+template <i32 eight = 0>
+QUERN_DEVICE void write_sums(const Sums& sums, f32* to) {
+  f32 x[8];
+  sums.template read<8 * eight>(x);
+  QUERN_UNROLL for (i32 i = 0; i < 2; ++i) {
+    store16(to + (2 * eight + i) * kSumsApart,
+            {{bits_of(x[4 * i]), bits_of(x[4 * i + 1]), bits_of(x[4 * i + 2]), bits_of(x[4 * i + 3])}});
+  }
+  if constexpr (8 * eight + 8 < kSumCount) write_sums<eight + 1>(sums, to);
+}
+template <i32 eight = 0>
+QUERN_DEVICE void add_sums(Sums& sums, const vec16 (&from)[kSumCount / 4]) {
+  f32 x[8];
+  sums.template read<8 * eight>(x);
+  QUERN_UNROLL for (i32 i = 0; i < 8; ++i) x[i] += f32_of(from[2 * eight + i / 4].x[i % 4]);
+  sums.template write<8 * eight>(x);
+  if constexpr (8 * eight + 8 < kSumCount) add_sums<eight + 1>(sums, from);
+}
+// Writes a warpgroup's sums to the workspace where other blocks contribute to the tile as well. Returns true in the
+// block that is to finish them, with the sums of all. `flag` and `barrier` are the warpgroup's own.
+QUERN_DEVICE bool reduce_sums(const GemmParams& p, const StreamKSchedule& schedule, const Work& work, i32 consumer,
+                              Sums& sums, i32* flag, i32 barrier) {
+  const Contributors contributors(schedule, work.tile);
+  if (contributors.first == contributors.last) return true;
+  const auto slot_of = [&](i32 block) {
+    return p.partials + contributors.slot_of(block) * (kTileM * kTileN) + 4 * thread_index();
+  };
+  write_sums(sums, slot_of(block_index(0)));
+  const bool last = arrived_last(
+      thread_index() % kGroupThreads == 0, flag, [&] { sync_named(barrier, kGroupThreads); },
+      [&] { return p.arrived + kConsumers * work.tile + consumer; },
+      [&] { return static_cast<u32>(contributors.last - contributors.first + 1); });
+  if (!last) return false;
+  sums.clear();
+  QUERN_ROLLED for (i32 block = contributors.first; block <= contributors.last; ++block) {
+    const f32* const from = slot_of(block);
+    vec16 v[kSumCount / 4];
+    QUERN_UNROLL for (i32 i = 0; i < kSumCount / 4; ++i) v[i] = load16(from + i * kSumsApart);
+    add_sums(sums, v);
+  }
+  return true;
+}
+
 // Stores a warpgroup's results; `barrier` is its own.
 QUERN_DEVICE void store_results(const GemmParams& p, const Work& work, i32 consumer, const Sums& sums, f32* staged,
                                 i32 barrier) {
