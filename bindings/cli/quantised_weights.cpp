@@ -96,7 +96,7 @@ std::optional<Form> form_of(const Json& json) {
 
 // A line for each number of rows that has a kernel of its own; where a target has no room for one it is the next.
 void add_lines(const std::string& constants, std::string& manifest) {
-  for (const char* variant : {"rows16", "rows32", "rows64", "rows128"})
+  for (const char* variant : {"rows16", "rows32", "rows64", "rows128", "warpgroups"})
     manifest += std::string("quantized_gemm * variant=") + variant + constants + '\n';
 }
 

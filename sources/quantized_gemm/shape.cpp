@@ -169,7 +169,9 @@ std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
 }
 
 Variant choose(const Shape& shape, std::int64_t rows, bool invariant, const jit::TargetInfo& target) {
-  if (!invariant && rows > 64 && tile_warpgroups(shape, target)) return Variant::warpgroups;
+  // Up to here weights are read as fast as the other tiles multiply.
+  constexpr std::int64_t kFewRows = 64;
+  if (!invariant && rows > kFewRows && tile_warpgroups(shape, target)) return Variant::warpgroups;
   int wanted = rows <= 16 ? 0 : rows <= 32 ? 1 : rows <= 64 ? 2 : 3;
   for (; wanted >= 0; --wanted) {
     Shape with = shape;

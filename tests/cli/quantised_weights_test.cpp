@@ -45,8 +45,8 @@ class QuantisedWeights : public CommandTest {
   }
   // One for each number of rows that has a kernel of its own.
   static void add(std::multiset<std::string>& specs, const std::string& stored, const std::string& result,
-                  const std::string& epilogue, int variants = 4) {
-    const char* const names[] = {"rows16", "rows32", "rows64", "rows128"};
+                  const std::string& epilogue, int variants = 5) {
+    const char* const names[] = {"rows16", "rows32", "rows64", "rows128", "warpgroups"};
     for (int i = 0; i < variants; ++i) {
       specs.insert(std::string("variant=") + names[i] + ' ' + stored + " out=" + result +
                    " gate=" + (epilogue.find("gate") != std::string::npos ? "1" : "0") +
@@ -101,8 +101,8 @@ TEST_F(QuantisedWeights, EightBitsByEightBits) {
   const Json result = warm(json);
   const std::string stored = "a=int8 b=int8 scale_a=f32 scale_b=f32 group=0";
   std::multiset<std::string> expected;
-  add(expected, stored, "bf16", "acc");
-  add(expected, stored, "bf16", "silu(gate)*up");
+  add(expected, stored, "bf16", "acc", 4);
+  add(expected, stored, "bf16", "silu(gate)*up", 4);
   EXPECT_EQ(products(result), expected);
   EXPECT_EQ(result["code"], 1);
   EXPECT_EQ(unserved(result),
@@ -142,7 +142,7 @@ TEST_F(QuantisedWeights, OneLineIsForEveryTarget) {
 
 TEST_F(QuantisedWeights, ExpertsAreTold) {
   const Json mixtral = warm(config("mixtral-8x7b", kAwq));
-  EXPECT_EQ(products(mixtral).size(), 8U) << "of attention";
+  EXPECT_EQ(products(mixtral).size(), 10U) << "of attention";
   EXPECT_EQ(mixtral["code"], 1);
   EXPECT_TRUE(
       has(unserved(mixtral),
@@ -170,7 +170,7 @@ TEST_F(QuantisedWeights, BesideAManifest) {
   const Json json = config("llama-3-8b", kNvfp4);
   const std::string manifest = write("own.manifest", "\nquantize * x=bf16 out=e4m3 scale=block");
   const Json result = warm(json, {manifest});
-  EXPECT_EQ(products(result).size(), 8U);
+  EXPECT_EQ(products(result).size(), 10U);
   int numbered = 0;
   for (const Json& kernel : result["kernels"]) {
     if (kernel.value("line", 0) == 0) continue;
@@ -181,6 +181,7 @@ TEST_F(QuantisedWeights, BesideAManifest) {
   EXPECT_EQ(numbered, 1);
   const Finished ran = quern({"manifest", "--config", write("config.json", json.dump()), "--target", "sm_90a"});
   EXPECT_TRUE(has(ran.out, "quantized_gemm sm_90a variant=rows128 a=bf16 b=e2m1 scale_b=e4m3 group=16"));
+  EXPECT_TRUE(has(ran.out, "quantized_gemm sm_90a variant=warpgroups a=bf16 b=e2m1 scale_b=e4m3 group=16"));
 }
 
 }  // namespace
