@@ -15,8 +15,8 @@ using namespace verify;
 constexpr struct {
   std::int64_t m, n, k;
   bool invariant;
-} kCalls[] = {{1, 300, 512, false},  {16, 256, 1024, false}, {29, 256, 512, false},
-              {50, 384, 256, false}, {130, 256, 512, false}, {5, 256, 512, true},   {130, 256, 512, true}};
+} kCalls[] = {{1, 300, 512, false},   {16, 256, 1024, false}, {29, 256, 512, false}, {50, 384, 256, false},
+              {130, 256, 512, false}, {5, 256, 512, true},    {130, 256, 512, true}};
 
 // Numbers of 8 or 4 bits, two of the latter in a byte, or of 16.
 struct Numbers {

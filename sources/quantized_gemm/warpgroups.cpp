@@ -36,7 +36,10 @@ bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
 
 std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
   if (!takes_warpgroups(shape, target)) return {};
-  constexpr int kMostStages = 6, kFewestStages = 3, kStaged = 2 * 32 * (64 + 4) * 4;  // kernels/sm90/results.cuh
+  constexpr int kMostStages = 6, kFewestStages = 3;
+  // As kernels/sm90/results.cuh counts them.
+  const bool plain = shape.epilogue->code == "acc" && !shape.gate && bytes_of(shape.out) == 2;
+  const int staged = plain ? 2 * 128 * 128 : 2 * 32 * (64 + 4) * 4;
   constexpr std::uint32_t kReserve = 1024;  // tiles begin at multiples of 1024 bytes, behind static shared memory
   Tiling t{};
   t.tile_m = t.tile_n = t.block_k = 128;
@@ -47,7 +50,7 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
   const int words = groups * t.tile_n * ((shape.groups_b ? 1 : 0) + (shape.zeros ? 1 : 0));
   t.stage_bytes = t.tile_m * t.block_k * 2 + t.tile_n * t.block_k * bits_of(shape.code_b) / 8 + 4 * words;
   for (t.stages = kMostStages; t.stages >= kFewestStages; --t.stages) {
-    t.shared_bytes = static_cast<std::uint32_t>(t.stages * t.stage_bytes + kStaged);
+    t.shared_bytes = static_cast<std::uint32_t>(t.stages * t.stage_bytes + staged);
     if (t.shared_bytes + kReserve <= target.shared_per_block) return t;
   }
   return {};
@@ -55,14 +58,20 @@ std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo&
 
 void launch_warpgroups(const Runtime& runtime, Problem& problem, const jit::Kernel& kernel, const jit::Launch& launch) {
   const Shape& shape = problem.shape;
-  const q::GemmParams& g = problem.params.product;
+  q::GemmParams& g = problem.params.product;
   const std::int64_t line_bytes = std::int64_t{g.k} * bits_of(shape.code_b) / 8;
   const int of_block = 128 * bits_of(shape.code_b) / 8;
   jit::TensorMap a = map_of(runtime, g.a, shape.code_a == Code::f16 ? kFloat16 : kBfloat16, g.k, g.m, g.a_row, 64,
                             q::box_rows(g.m, 128), kSwizzle128),
                  b = map_of(runtime, g.b, kUint8, line_bytes, g.n, g.b_row, of_block, 64,
                             of_block == 128 ? kSwizzle128 : kSwizzle64);
-  ops::launch(runtime, kernel, launch, "launching quantized_gemm", problem.params, a, b);
+  // A TMA store writes at least 16 bytes, so it would write beyond a row that ends within them.
+  g.out_mapped = g.out_vectors != 0 && bytes_of(shape.out) == 2 && !shape.gate && g.n % 8 == 0;
+  // The kernel has this parameter even if out has no tensor map; then any map will do.
+  jit::TensorMap out = g.out_mapped == 0 ? a
+                                         : map_of(runtime, g.out, shape.out == Dtype::f16 ? kFloat16 : kBfloat16, g.n,
+                                                  g.m, 2 * g.out_row, 64, 128, kSwizzle128);
+  ops::launch(runtime, kernel, launch, "launching quantized_gemm", problem.params, a, b, out);
 }
 
 }  // namespace quern::ops::quantized_gemm

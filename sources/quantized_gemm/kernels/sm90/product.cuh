@@ -129,8 +129,8 @@ QUERN_DEVICE void scale_lines(const QuantizedParams& p, const Work& work, const 
   sums.scale_rows(by);
 }
 
-QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, DenseTiles tiles, const Consumer& c, f32* staged, i32* flag,
-                                 Stages& stages) {
+QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, const TensorMap& map_out, DenseTiles tiles,
+                                 const Consumer& c, u8* staged, i32* flag, Stages& stages) {
   Work work;
   StageState at;
   const StreamKSchedule schedule = tiles.schedule();
@@ -152,22 +152,26 @@ QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, DenseTiles tiles, con
     }
     if (!reduce_sums(p.product, schedule, work, c.number, c.sums, flag, barrier)) continue;
     scale_lines(p, work, c.own, c.sums);
-    store_results(p.product, work, c.number, c.sums, staged, barrier);
+    store_results(p.product, map_out, work, c.number, c.sums, staged, barrier);
   }
   if (c.number == 0) take_turn(0);  // the other warpgroup handed over last
+  if constexpr (kPlainResults) {
+    if (warp() % 4 == 0 && elect_one()) tma_wait<0>();
+  }
 }
 
 }  // namespace q
 
 QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::QuantizedParams p,
-             QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b) {
+             QUERN_PARAM q::TensorMap map_a, QUERN_PARAM q::TensorMap map_b, QUERN_PARAM q::TensorMap map_out) {
   using namespace q;
   Sums sums;
   Products products;
   QUERN_SHARED(Stages, stages, 1);
   QUERN_SHARED(i32, flags, kConsumers);
   u8* const shared = tile_shared();
-  auto* const words = reinterpret_cast<u32*>(shared + kStages * kStageSize);
+  u8* const staged = shared + kStages * kStageSize;
+  auto* const words = reinterpret_cast<u32*>(staged + kConsumers * kStagedBytes);
   launch_next_grid();
   const i32 w = shuffle(warp(), 0), group = w / 4;
   if (w == kBeginWarp && elect_one()) {
@@ -175,6 +179,7 @@ QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::Quantiz
     fence_mbarrier_init();
     prefetch_tensor_map(map_a);
     prefetch_tensor_map(map_b);
+    if (p.product.out_mapped != 0) prefetch_tensor_map(map_out);
   }
   sync_block();
   wait_for_previous_grid();
@@ -190,9 +195,8 @@ QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::Quantiz
     sync_warp();
   } else {
     registers_grow<kConsumerRegisters>();
-    auto* const staged = reinterpret_cast<f32*>(words + kStages * kWordsOfStage) + group * kStagedWords;
     const Consumer consumer{
         group, OwnLines(group), static_cast<u32>(matrix_descriptor(shared, kLayoutA)), shared, words, sums, products};
-    multiply_tiles(p, tiles, consumer, staged, flags + group, stages[0]);
+    multiply_tiles(p, map_out, tiles, consumer, staged + group * kStagedBytes, flags + group, stages[0]);
   }
 }

@@ -19,9 +19,12 @@ QUERN_DEVICE i32 own_line(i32 consumer, i32 h) {
   return kGate ? h * kOutTileN + consumer * (kOutTileN / 2) + own * 8 + line : consumer * 64 + own * 16 + h * 8 + line;
 }
 
-// Rows that are staged at a time, of a warpgroup's sums of 64 lines. The padding has a warp's words in different banks.
-inline constexpr i32 kSliceRows = 32, kSlices = kTileM / kSliceRows;
-inline constexpr i32 kStagedPitch = 64 + 4, kStagedWords = kSliceRows * kStagedPitch;
+// Results of 16 bits that are sums and nothing more are staged all at once, as a box of 64 columns that one TMA store
+// brings to out while the next tile is multiplied.
+inline constexpr bool kPlainResults = kPlainFormula && !kGate && sizeof(Out) == 2;
+// Of others some rows are staged at a time. The padding has a warp's words in different banks.
+inline constexpr i32 kSliceRows = 32, kSlices = kTileM / kSliceRows, kStagedPitch = 64 + 4;
+inline constexpr i32 kStagedBytes = kPlainResults ? kTileM * 128 : kSliceRows * kStagedPitch * 4;  // of a warpgroup
 inline constexpr i32 kColumnsOfConsumer = kOutTileN / kConsumers;
 
 template <i32 slice, i32 eight = 0>
@@ -47,8 +50,28 @@ QUERN_DEVICE void stage_slice(i32 wanted, const Sums& sums, f32* to) {
   if constexpr (slice + 1 < kSlices) stage_slice<slice + 1>(wanted, sums, to);
 }
 
-// Stream-K. Each consumer warpgroup counts and adds up the sums of its lines by itself. A thread's elements 4 i to 4 i + 3
-// lie at 4 i kConsumers kGroupThreads of a slot, side by side.
+// Stores a warpgroup's results, a slice of rows after the other.
+QUERN_DEVICE void store_slices(const GemmParams& p, const Work& work, i32 consumer, const Sums& sums, f32* staged,
+                               i32 barrier) {
+  constexpr i32 kEights = kColumnsOfConsumer / kEight;
+  const i32 thread = thread_index() % kGroupThreads, own = thread / kWarp;
+  f32* const to = staged + (lane() & 3) * 2 * kStagedPitch + own * (kGate ? 8 : 16) + (lane() >> 2);
+  QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
+    const i32 row = slice * kSliceRows;
+    if (work.row + row >= work.rows) break;
+    sync_named(barrier, kGroupThreads);  // what was staged before has been read
+    stage_slice(slice, sums, to);
+    sync_named(barrier, kGroupThreads);
+    QUERN_ROLLED for (i32 i = thread; i < kSliceRows * kEights; i += kGroupThreads) {
+      const i32 line = i / kEights, column = i % kEights * kEight;
+      const f32* at = staged + line * kStagedPitch + column;
+      finish_eight(p, work, true, row + line, consumer * kColumnsOfConsumer + column, at, at + kColumnsOfConsumer);
+    }
+  }
+}
+
+// Stream-K. Each consumer warpgroup counts and adds up the sums of its lines by itself. A thread's elements 4 i to 4 i
+// + 3 lie at 4 i kConsumers kGroupThreads of a slot, side by side.
 inline constexpr i32 kSumsApart = 4 * kConsumers * kGroupThreads;
 template <i32 eight = 0>
 QUERN_DEVICE void write_sums(const Sums& sums, f32* to) {
@@ -93,23 +116,57 @@ QUERN_DEVICE bool reduce_sums(const GemmParams& p, const StreamKSchedule& schedu
   return true;
 }
 
-// Stores a warpgroup's results; `barrier` is its own.
-QUERN_DEVICE void store_results(const GemmParams& p, const Work& work, i32 consumer, const Sums& sums, f32* staged,
-                                i32 barrier) {
-  constexpr i32 kEights = kColumnsOfConsumer / kEight;
-  const i32 thread = thread_index() % kGroupThreads, own = thread / kWarp;
-  f32* const to = staged + (lane() & 3) * 2 * kStagedPitch + own * (kGate ? 8 : 16) + (lane() >> 2);
-  QUERN_ROLLED for (i32 slice = 0; slice < kSlices; ++slice) {
-    const i32 row = slice * kSliceRows;
-    if (work.row + row >= work.rows) break;
-    sync_named(barrier, kGroupThreads);  // what was staged before has been read
-    stage_slice(slice, sums, to);
+// Stages a warp's 16 columns of a box, 16 rows after 16 rows. Matrices of 8 x 8 sums are transposed on the way.
+template <class Result, i32 step = 0>
+QUERN_DEVICE void stage_box(const Sums& sums, u8* box) {
+  f32 x[8];
+  sums.template read<8 * step>(x);
+  const u32 v[4] = {pack<Result>(x[0], x[1]), pack<Result>(x[2], x[3]), pack<Result>(x[4], x[5]),
+                    pack<Result>(x[6], x[7])};
+  const i32 matrix = lane() >> 3, row = 16 * step + (matrix >> 1) * 8 + (lane() & 7),
+            piece = warp() % 4 * 2 + (matrix & 1);
+  store_matrix<true>(box + row * 128 + ((piece ^ (row & 7)) << 4), v);
+  if constexpr (16 * (step + 1) < kTileM) stage_box<Result, step + 1>(sums, box);
+}
+
+// Stores a warpgroup's plain results. Result is Out; as a template parameter it keeps this from being instantiated for
+// others.
+template <class Result>
+QUERN_DEVICE void store_plain_results(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer,
+                                      const Sums& sums, u8* box, i32 barrier) {
+  const bool stores = warp() % 4 == 0;
+  const i32 first = work.column + consumer * 64;
+  // The thread that issued the last tile's store; the compiler knows it to be one only from elect_one().
+  if (stores && elect_one()) tma_wait_read<0>();
+  sync_named(barrier, kGroupThreads);
+  stage_box<Result>(sums, box);
+  if (p.out_mapped != 0) {
+    fence_async();
     sync_named(barrier, kGroupThreads);
-    QUERN_ROLLED for (i32 i = thread; i < kSliceRows * kEights; i += kGroupThreads) {
-      const i32 line = i / kEights, column = i % kEights * kEight;
-      const f32* at = staged + line * kStagedPitch + column;
-      finish_eight(p, work, true, row + line, consumer * kColumnsOfConsumer + column, at, at + kColumnsOfConsumer);
+    if (stores && elect_one()) {
+      if (first < p.n) tma_store(map_out, box, CacheHint::normal, first, work.row);
+      tma_commit();
     }
+    return;
+  }
+  sync_named(barrier, kGroupThreads);
+  const i32 thread = thread_index() % kGroupThreads, rows = work.rows - work.row, columns = p.n - first;
+  QUERN_ROLLED for (i32 i = thread; i < kTileM * 8; i += kGroupThreads) {
+    const i32 row = i / 8, piece = i % 8;
+    const auto* const eight = reinterpret_cast<const Result*>(box + row * 128 + ((piece ^ (row & 7)) << 4));
+    if (row >= rows) break;
+    Result* const to = static_cast<Result*>(p.out) + (work.row + row) * p.out_row + first + piece * kEight;
+    QUERN_ROLLED for (i32 c = 0; c < kEight && piece * kEight + c < columns; ++c) to[c] = eight[c];
+  }
+}
+
+// Stores a warpgroup's results; `staged` and `barrier` are its own.
+QUERN_DEVICE void store_results(const GemmParams& p, const TensorMap& map_out, const Work& work, i32 consumer,
+                                const Sums& sums, u8* staged, i32 barrier) {
+  if constexpr (kPlainResults) {
+    store_plain_results<Out>(p, map_out, work, consumer, sums, staged, barrier);
+  } else {
+    store_slices(p, work, consumer, sums, reinterpret_cast<f32*>(staged), barrier);
   }
 }
 
