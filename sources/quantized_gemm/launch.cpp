@@ -18,6 +18,8 @@ namespace {
 constexpr std::int64_t kFewestKBlocks = 4;
 // Stream-K pays where whole tiles would keep less than this part of the device busy.
 constexpr double kWorthStreamK = 0.9;
+// Of Variant::warpgroups: where it saves each block of threads as many k blocks as partial sums take the time of.
+constexpr std::int64_t kKBlocksOfSums = 12;
 
 std::int64_t div_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -45,11 +47,15 @@ Plan plan(const Problem& problem, const Tiling& t) {
   // Two warpgroups have a counter each.
   const std::int64_t counters = problem.shape.rows == Variant::warpgroups ? 2 * tiles : tiles;
   if (is_invariant(problem) || tiles == 0 || counters > kCounters || tiles * k_blocks > INT32_MAX) return plan;
-  const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
-  const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);
-  if (busy >= kWorthStreamK || (contributors <= tiles && tiles < slots)) return plan;
+  const std::int64_t waves = div_up(tiles, slots);
+  const double busy = static_cast<double>(tiles) / static_cast<double>(waves * slots);
+  const std::int64_t contributors = std::max<std::int64_t>(std::min(slots, tiles * k_blocks / kFewestKBlocks), 1);
+  const bool whole = problem.shape.rows == Variant::warpgroups
+                         ? waves * k_blocks - div_up(tiles * k_blocks, contributors) < kKBlocksOfSums
+                         : busy >= kWorthStreamK;
+  if (whole || (contributors <= tiles && tiles < slots)) return plan;
   plan.stream_k = true;
-  plan.grid = std::max<std::int64_t>(contributors, 1);
+  plan.grid = contributors;
   return plan;
 }
 

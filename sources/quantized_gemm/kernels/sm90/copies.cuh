@@ -124,7 +124,7 @@ QUERN_DEVICE f32 scale_of(u32 bits) {
 // The loop of warp number `number` of those that load words, each of 64 lines. Words are loaded some k blocks before
 // they are stored, since a load may take longer than the products of a k block.
 QUERN_DEVICE void copy_words(const QuantizedParams& p, DenseTiles tiles, i32 number, u32* words, Stages& stages) {
-  constexpr i32 kAhead = OfLine<ScaleB>::kBytes > 8 ? 2 : 4, kSize = kGroup > 0 ? kGroup : 1;
+  constexpr i32 kAhead = OfLine<ScaleB>::kBytes > 8 || kZeros ? 2 : 4, kSize = kGroup > 0 ? kGroup : 1;
   struct Words {
     OfLine<ScaleB> scale[2];
     OfLine<u8> zero[2];

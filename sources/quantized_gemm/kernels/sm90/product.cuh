@@ -18,7 +18,8 @@ inline constexpr i32 kStepsLeft = kSteps > 2 ? 2 : 1;
 
 using Products = WarpgroupSums<div_up(kSumCount, 32), kSumCount>;  // of a group
 
-inline constexpr i32 kProducerRegisters = 56, kConsumerRegisters = 224;
+// Whole k blocks of unpacked weights, two of them, take registers that the producer's loads of small groups would have.
+inline constexpr i32 kProducerRegisters = kSteps < 8 ? 56 : 40, kConsumerRegisters = 252 - kProducerRegisters / 2;
 static_assert((kConsumers * kConsumerRegisters + kProducerRegisters) * kGroupThreads == 168 * kThreads);
 
 // Named barriers: kBegun until the mbarriers are initialised, then each consumer's own and its turn.
@@ -28,13 +29,11 @@ QUERN_DEVICE void hand_over(i32 consumer) { arrive_named(kTurnBarrier + (consume
 
 // Where a thread finds its two lines in a stage.
 struct OwnLines {
-  i32 line[2];
-  i32 turned;  // how pieces of 16 bytes have changed places
+  i32 line;    // the first
+  i32 turned;  // how pieces of 16 bytes have changed places, which is the same in both
   u32 selector;
 
-  QUERN_DEVICE explicit OwnLines(i32 consumer) {
-    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) line[h] = own_line(consumer, h);
-    // Both lines are as far within eight.
+  QUERN_DEVICE explicit OwnLines(i32 consumer) : line(own_line(consumer)) {
     turned =
         static_cast<i32>(swizzled(static_cast<u32>((lane() >> 2) * kLineBytes), kSwizzleB)) & 0x70 & (kLineBytes - 1);
     selector = WeightsOfB::selector(static_cast<u32>(lane() & 3));
@@ -48,10 +47,10 @@ QUERN_DEVICE void unpack_weights(const OwnLines& own, const u8* of_b, const u32*
   QUERN_UNROLL for (i32 piece = 0; piece < kSteps / kStepsOfPiece; ++piece) {
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
       const i32 place = (turn * (kSteps / kStepsOfPiece) + piece) * 16;
-      const vec16 v = load16(of_b + own.line[h] * kLineBytes + (place ^ own.turned));
+      const vec16 v = load16(of_b + own.line * kLineBytes + (place ^ own.turned) + h * (kLinesApart * kLineBytes));
       QUERN_UNROLL for (i32 s = 0; s < kStepsOfPiece; ++s) {
         const i32 step = piece * kStepsOfPiece + s, group = (turn * kSteps + step) / kStepsOfGroup;
-        const u32* const word = words + group * kTileN + own.line[h];
+        const u32* const word = words + own.line + (group * kTileN + h * kLinesApart);
         const u32 zero = kZeros ? word[kScaleWords] : WeightsOfB::zero_word(kBitsOf<CodeB> == 4 ? 8 : 128);
         QUERN_UNROLL for (i32 half = 0; half < 2; ++half) {
           const i32 first = kStepsOfPiece == 2 ? 2 * s + half : 2 * half;
@@ -82,38 +81,82 @@ QUERN_DEVICE void multiply_turn(D& d, u32 a, const u32 (&weights)[kSteps][1][4])
   wgmma_commit();
 }
 
+// What a thread needs for a turn beside activations.
+struct Turn {
+  u32 weights[kSteps][1][4];
+  f32 scales[2];
+};
+
 struct Consumer {
   i32 number;
   OwnLines own;
   u32 a;  // the lower word of the first stage's descriptor
-  const u8* stages;
+  const u8* shared;
   const u32* words;
+  Stages& stages;
   Sums& sums;
   Products& products;
 
-  // Multiplies the turns of a stage from `turn` on.
-  template <i32 turn = 0>
-  QUERN_DEVICE void multiply(i32 stage) const {
+  template <i32 turn>
+  QUERN_DEVICE void read(i32 stage, Turn& to) const {
     const u32* const of_stage = words + stage * kWordsOfStage;
-    u32 weights[kSteps][1][4];
-    unpack_weights<turn>(own, stages + stage * kStageSize + kABytes, of_stage, weights);
-    [[maybe_unused]] f32 scales[2];
     if constexpr (kScaledSums) {
-      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) scales[h] = f32_of(of_stage[turn * kTileN + own.line[h]]);
+      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) to.scales[h] =
+          f32_of(of_stage[own.line + (turn * kTileN + h * kLinesApart)]);
     }
-    const u32 at = a + static_cast<u32>(stage) * (kStageSize >> 4);
+    unpack_weights<turn>(own, shared + stage * kStageSize + kABytes, of_stage, to.weights);
+  }
+  // Waits for a stage and reads its first turn.
+  QUERN_DEVICE void begin(const StageState& at, Turn& to) const {
+    mbarrier_wait(stages.full[at.stage], at.phase);
+    read<0>(at.stage, to);
+  }
+  // Multiplies the turns of a stage from `turn` on, of which `now` has been read. The next turn is unpacked while the
+  // products of this one are under way, so that little more than scaling sums lies between two turns of a warpgroup.
+  // Two of them take turns as well, since the compiler would move words to where products still read them. The next
+  // stage's first turn, if there is one (`more`), is in `now` after an even number of turns, else in `ahead`.
+  template <i32 turn = 0>
+  QUERN_DEVICE void multiply(const StageState& at, const StageState& next, bool more, Turn& now, Turn& ahead) const {
+    const u32 first = a + static_cast<u32>(at.stage) * (kStageSize >> 4);
     take_turn(number);
     wgmma_fence();
     if constexpr (kScaledSums) {
-      multiply_turn<turn, true>(products, at, weights);
+      multiply_turn<turn, true>(products, first, now.weights);
     } else {
-      multiply_turn<turn, false>(sums, at, weights);
+      multiply_turn<turn, false>(sums, first, now.weights);
+    }
+    if constexpr (turn + 1 < kTurns) {
+      read<turn + 1>(at.stage, ahead);
+    } else {
+      if (more) begin(next, ahead);
     }
     wgmma_wait<1>();
     hand_over(number);
     wgmma_wait<0>();
-    if constexpr (kScaledSums) sums.template add_scaled<0>(products, [&](i32, i32 h) { return scales[h]; });
-    if constexpr (turn + 1 < kTurns) multiply<turn + 1>(stage);
+    if constexpr (kScaledSums) sums.template add_scaled<0>(products, [&](i32, i32 h) { return now.scales[h]; });
+    if constexpr (turn + 1 < kTurns) {
+      multiply<turn + 1>(at, next, more, ahead, now);
+    } else {
+      sync_warp();  // all lanes have read the stage's weights
+      if (lane() == 0) mbarrier_arrive(stages.empty[at.stage]);
+    }
+  }
+  // Multiplies `count` k blocks, at least one, and goes on to the stage behind them.
+  QUERN_DEVICE void multiply_all(StageState& at, i32 count) const {
+    Turn even, odd;
+    const auto step = [&](Turn& now, Turn& ahead) {
+      StageState next = at;
+      next.next();
+      multiply(at, next, --count > 0, now, ahead);
+      at = next;
+      return count > 0;
+    };
+    begin(at, even);
+    if constexpr (kTurns % 2 == 0) {
+      QUERN_ROLLED while (step(even, odd)) {}
+    } else {
+      QUERN_ROLLED while (step(even, odd) && step(odd, even)) {}
+    }
   }
 };
 
@@ -122,7 +165,7 @@ QUERN_DEVICE void scale_lines(const QuantizedParams& p, const Work& work, const 
   f32 by[2];
   QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
     by[h] = p.tensor_scale_b ? *p.tensor_scale_b : 1.0f;
-    const i32 source = source_column(p.product, work, own.line[h]);
+    const i32 source = source_column(p.product, work, own.line + h * kLinesApart);
     if (!kGroupsOfScaleB && p.scale_b.data != nullptr && source >= 0)
       by[h] *= to_f32(static_cast<const ScaleB*>(p.scale_b.data)[source * p.scale_b.line]);
   }
@@ -130,10 +173,9 @@ QUERN_DEVICE void scale_lines(const QuantizedParams& p, const Work& work, const 
 }
 
 QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, const TensorMap& map_out, DenseTiles tiles,
-                                 const Consumer& c, u8* staged, i32* flag, Stages& stages) {
+                                 const Consumer& c, u8* staged, i32* flag) {
   Work work;
   StageState at;
-  const StreamKSchedule schedule = tiles.schedule();
   const i32 barrier = kOwnBarrier + c.number;
   if (c.number == 1) hand_over(1);
   QUERN_ROLLED while (tiles.next(work)) {
@@ -143,14 +185,10 @@ QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, const TensorMap& map_
     at.stage = shuffle(at.stage, 0), work.end_k_block = shuffle(work.end_k_block, 0);
     work.first_k_block = shuffle(work.first_k_block, 0);
     c.sums.clear();
-    QUERN_ROLLED for (i32 k_block = work.first_k_block; k_block < work.end_k_block; ++k_block) {
-      mbarrier_wait(stages.full[at.stage], at.phase);
-      c.multiply(at.stage);
-      sync_warp();  // all lanes have read the stage's weights
-      if (lane() == 0) mbarrier_arrive(stages.empty[at.stage]);
-      at.next();
-    }
-    if (!reduce_sums(p.product, schedule, work, c.number, c.sums, flag, barrier)) continue;
+    c.multiply_all(at, work.end_k_block - work.first_k_block);
+    // The schedule is computed where it is needed: registers are scarce.
+    if (p.product.whole_tiles == 0 && !reduce_sums(p.product, tiles.schedule(), work, c.number, c.sums, flag, barrier))
+      continue;
     scale_lines(p, work, c.own, c.sums);
     store_results(p.product, map_out, work, c.number, c.sums, staged, barrier);
   }
@@ -183,9 +221,9 @@ QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::Quantiz
   }
   sync_block();
   wait_for_previous_grid();
-  const DenseTiles tiles(p.product);
   if (group == kConsumers) {
     registers_shrink<kProducerRegisters>();
+    const DenseTiles tiles(p.product);
     const i32 number = w - 4 * kConsumers - 1;
     if (number < 0) {
       if (elect_one()) copy_tiles(p.product, map_a, map_b, tiles, shared, stages[0]);
@@ -195,8 +233,9 @@ QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::Quantiz
     sync_warp();
   } else {
     registers_grow<kConsumerRegisters>();
-    const Consumer consumer{
-        group, OwnLines(group), static_cast<u32>(matrix_descriptor(shared, kLayoutA)), shared, words, sums, products};
-    multiply_tiles(p, map_out, tiles, consumer, staged + group * kStagedBytes, flags + group, stages[0]);
+    const Consumer consumer{group,  OwnLines(group), static_cast<u32>(matrix_descriptor(shared, kLayoutA)),
+                            shared, words,           stages[0],
+                            sums,   products};
+    multiply_tiles(p, map_out, DenseTiles(p.product), consumer, staged + group * kStagedBytes, flags + group);
   }
 }

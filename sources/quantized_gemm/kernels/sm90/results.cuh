@@ -12,11 +12,12 @@ namespace q {
 inline constexpr i32 kSumCount = kTileM / 2;  // accumulators of a thread
 using Sums = WarpgroupSums<0, kSumCount>;
 
-// A thread's two lines of the tile. With a gate they are those of one column, so that a warpgroup has both halves of
-// its columns.
-QUERN_DEVICE i32 own_line(i32 consumer, i32 h) {
+// A thread's two lines of the tile are so many apart, the first of them own_line(). With a gate they are those of one
+// column, so that a warpgroup has both halves of its columns.
+inline constexpr i32 kLinesApart = kGate ? kOutTileN : 8;
+QUERN_DEVICE i32 own_line(i32 consumer) {
   const i32 own = thread_index() % kGroupThreads / kWarp, line = lane() >> 2;
-  return kGate ? h * kOutTileN + consumer * (kOutTileN / 2) + own * 8 + line : consumer * 64 + own * 16 + h * 8 + line;
+  return kGate ? consumer * (kOutTileN / 2) + own * 8 + line : consumer * 64 + own * 16 + line;
 }
 
 // Results of 16 bits that are sums and nothing more are staged all at once, as a box of 64 columns that one TMA store
