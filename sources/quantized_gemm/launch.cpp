@@ -115,9 +115,9 @@ void run(const Runtime& runtime, const quern_quantized_gemm_args& args) {
   g.tiles = g.tiles_m * g.tiles_n;
   g.whole_tiles = how.stream_k ? 0 : 1;
   g.peers = 1, g.parts = divisor(1);
-  // Blocks that run at the same time read the least where their tiles have as many bytes of a as of b.
-  const double of_a = t.tile_m * bits_of(problem.shape.code_a), of_b = t.tile_n * bits_of(problem.shape.code_b);
-  const double square = std::sqrt(static_cast<double>(problem.product.call.sms) * t.blocks_per_sm * of_b / of_a);
+  // Blocks that run at the same time read the least of a and b where their tiles form a square.
+  const double square =
+      std::sqrt(static_cast<double>(problem.product.call.sms) * t.blocks_per_sm * t.tile_n / t.tile_m);
   const auto height = static_cast<std::int32_t>(std::clamp<long>(std::lround(square), 1, g.tiles_m));
   const std::int32_t last = g.tiles_m % height;
   g.panel_height = divisor(height), g.last_panel_height = divisor(last != 0 ? last : height);

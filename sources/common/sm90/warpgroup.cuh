@@ -10,8 +10,8 @@
 //     wgmma_commit()                    closes a group
 //     wgmma_wait<n>(d...)               waits until all but the n youngest groups are complete. Name the arrays that
 //                                       are to be read next: it keeps their reads behind the wait
-//     settle(v)                         before a wgmma_wait: what v, which is not negative, is computed from is
-//                                       computed while products are under way, and not behind the wait
+//     settle(v)                         before a wgmma_wait, or a barrier: what v, which is not negative, is computed
+//                                       from is computed while products are under way, and not behind the wait
 //     matrix_descriptor(shared, layout) layouts are made in common/sm90/layout.cuh
 //
 //   Bytes         permute_bytes_by(low, high, s)

@@ -34,8 +34,29 @@ inline constexpr i32 kWordsOfStage = kScaleWords + kZeroWords;
 // Warps of the producer warpgroup: what copies, what initialises the mbarriers, and two between them that load words.
 inline constexpr i32 kWordWarps = kWordsOfStage > 0 ? 2 : 0, kBeginWarp = 4 * kConsumers + 3;
 
+// The tiles of a block of threads. Whole ones it takes in turn with the other blocks, so that those that run at the
+// same time find the same parts of a and b in L2; divided ones as stream-K shares them out.
+class Tiles {
+ public:
+  QUERN_DEVICE explicit Tiles(const GemmParams& p) : p_(p), divided_(p), tile_(block_index(0)) {}
+  QUERN_DEVICE bool next(Work& work) {
+    if (p_.whole_tiles == 0) return divided_.next(work);
+    if (tile_ >= p_.tiles) return false;
+    work = divided_.at(tile_);
+    // The next one may lie beyond the last of up to 2^31 - 1.
+    tile_ = p_.tiles - tile_ > block_count(0) ? tile_ + block_count(0) : p_.tiles;
+    return true;
+  }
+  QUERN_DEVICE StreamKSchedule schedule() const { return divided_.schedule(); }
+
+ private:
+  const GemmParams& p_;
+  DenseTiles divided_;
+  i32 tile_;
+};
+
 // Copies all tiles. Called by one thread.
-QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, DenseTiles tiles,
+QUERN_DEVICE void copy_tiles(const GemmParams& p, const TensorMap& map_a, const TensorMap& map_b, Tiles tiles,
                              u8* shared, Stages& stages) {
   Work work;
   StageState state;
@@ -123,7 +144,7 @@ QUERN_DEVICE f32 scale_of(u32 bits) {
 
 // The loop of warp number `number` of those that load words, each of 64 lines. Words are loaded some k blocks before
 // they are stored, since a load may take longer than the products of a k block.
-QUERN_DEVICE void copy_words(const QuantizedParams& p, DenseTiles tiles, i32 number, u32* words, Stages& stages) {
+QUERN_DEVICE void copy_words(const QuantizedParams& p, Tiles tiles, i32 number, u32* words, Stages& stages) {
   constexpr i32 kAhead = OfLine<ScaleB>::kBytes > 8 || kZeros ? 2 : 4, kSize = kGroup > 0 ? kGroup : 1;
   struct Words {
     OfLine<ScaleB> scale[2];

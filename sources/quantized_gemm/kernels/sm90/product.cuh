@@ -40,28 +40,45 @@ struct OwnLines {
   }
 };
 
-// Unpacks the weights of a turn.
-template <i32 turn>
-QUERN_DEVICE void unpack_weights(const OwnLines& own, const u8* of_b, const u32* words, u32 (&to)[kSteps][1][4]) {
-  constexpr i32 kStepsOfPiece = kBitsOf<CodeB> == 4 ? 2 : 1, kStepsOfGroup = kGroup == 0 ? 8 : div_up(kGroup, 16);
-  QUERN_UNROLL for (i32 piece = 0; piece < kSteps / kStepsOfPiece; ++piece) {
+// What a thread reads of a stage for a turn: its weights as they are packed, and the words of their groups.
+struct PackedTurn {
+  static constexpr i32 kStepsOfPiece = kBitsOf<CodeB> == 4 ? 2 : 1, kPieces = kSteps / kStepsOfPiece;
+  static constexpr i32 kStepsOfGroup = kGroup == 0 ? 8 : div_up(kGroup, 16), kGroups = div_up(kSteps, kStepsOfGroup);
+  vec16 pieces[kPieces][2];
+  u32 scales[kGroupsOfScaleB ? kGroups : 1][2];
+  u32 zeros[kZeros ? kGroups : 1][2];
+
+  template <i32 turn>
+  QUERN_DEVICE void read(const OwnLines& own, const u8* of_b, const u32* words) {
     QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-      const i32 place = (turn * (kSteps / kStepsOfPiece) + piece) * 16;
-      const vec16 v = load16(of_b + own.line * kLineBytes + (place ^ own.turned) + h * (kLinesApart * kLineBytes));
-      QUERN_UNROLL for (i32 s = 0; s < kStepsOfPiece; ++s) {
-        const i32 step = piece * kStepsOfPiece + s, group = (turn * kSteps + step) / kStepsOfGroup;
-        const u32* const word = words + own.line + (group * kTileN + h * kLinesApart);
-        const u32 zero = kZeros ? word[kScaleWords] : WeightsOfB::zero_word(kBitsOf<CodeB> == 4 ? 8 : 128);
+      QUERN_UNROLL for (i32 piece = 0; piece < kPieces; ++piece) {
+        const i32 place = (turn * kPieces + piece) * 16;
+        pieces[piece][h] = load16(of_b + own.line * kLineBytes + (place ^ own.turned) + h * (kLinesApart * kLineBytes));
+      }
+      QUERN_UNROLL for (i32 g = 0; g < kGroups; ++g) {
+        const u32* const word = words + own.line + ((turn * kSteps / kStepsOfGroup + g) * kTileN + h * kLinesApart);
+        if constexpr (kGroupsOfScaleB) scales[g][h] = word[0];
+        if constexpr (kZeros) zeros[g][h] = word[kScaleWords];
+      }
+    }
+  }
+  QUERN_DEVICE void unpack(u32 selector, u32 (&to)[kSteps][1][4]) const {
+    QUERN_UNROLL for (i32 step = 0; step < kSteps; ++step) {
+      const i32 group = step / kStepsOfGroup, s = step % kStepsOfPiece;
+      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
+        const vec16& v = pieces[step / kStepsOfPiece][h];
+        u32 zero = WeightsOfB::zero_word(kBitsOf<CodeB> == 4 ? 8 : 128);
+        if constexpr (kZeros) zero = zeros[group][h];
         QUERN_UNROLL for (i32 half = 0; half < 2; ++half) {
           const i32 first = kStepsOfPiece == 2 ? 2 * s + half : 2 * half;
           u32& pair = to[step][0][h + 2 * half];
-          pair = WeightsOfB::pair(v.x[first], v.x[first | 1], own.selector, zero);
-          if constexpr (kScaledWeights) pair = scaled_pair(pair, word[0]);
+          pair = WeightsOfB::pair(v.x[first], v.x[first | 1], selector, zero);
+          if constexpr (kScaledWeights) pair = scaled_pair(pair, scales[group][h]);
         }
       }
     }
   }
-}
+};
 
 // Issues the products of a turn; those of all but the last steps are a group of their own. `a` is the lower word of the
 // descriptor of the stage's activations.
@@ -81,12 +98,6 @@ QUERN_DEVICE void multiply_turn(D& d, u32 a, const u32 (&weights)[kSteps][1][4])
   wgmma_commit();
 }
 
-// What a thread needs for a turn beside activations.
-struct Turn {
-  u32 weights[kSteps][1][4];
-  f32 scales[2];
-};
-
 struct Consumer {
   i32 number;
   OwnLines own;
@@ -98,64 +109,61 @@ struct Consumer {
   Products& products;
 
   template <i32 turn>
-  QUERN_DEVICE void read(i32 stage, Turn& to) const {
-    const u32* const of_stage = words + stage * kWordsOfStage;
-    if constexpr (kScaledSums) {
-      QUERN_UNROLL for (i32 h = 0; h < 2; ++h) to.scales[h] =
-          f32_of(of_stage[own.line + (turn * kTileN + h * kLinesApart)]);
-    }
-    unpack_weights<turn>(own, shared + stage * kStageSize + kABytes, of_stage, to.weights);
+  QUERN_DEVICE void read(i32 stage, PackedTurn& to) const {
+    to.template read<turn>(own, shared + stage * kStageSize + kABytes, words + stage * kWordsOfStage);
   }
   // Waits for a stage and reads its first turn.
-  QUERN_DEVICE void begin(const StageState& at, Turn& to) const {
+  QUERN_DEVICE void begin(const StageState& at, PackedTurn& to) const {
     mbarrier_wait(stages.full[at.stage], at.phase);
     read<0>(at.stage, to);
   }
-  // Multiplies the turns of a stage from `turn` on, of which `now` has been read. The next turn is unpacked while the
-  // products of this one are under way, so that little more than scaling sums lies between two turns of a warpgroup.
-  // Two of them take turns as well, since the compiler would move words to where products still read them. The next
-  // stage's first turn, if there is one (`more`), is in `now` after an even number of turns, else in `ahead`.
+  // Multiplies the turns of a stage from `turn` on, of which `packed` has been read. The next turn is read while the
+  // products of this one are under way, and unpacked during the other warpgroup's: unpacked sooner, it would keep this
+  // one from handing over. Afterwards `packed` is the first turn of the next stage, if there is one (`more`).
   template <i32 turn = 0>
-  QUERN_DEVICE void multiply(const StageState& at, const StageState& next, bool more, Turn& now, Turn& ahead) const {
+  QUERN_DEVICE void multiply(const StageState& at, const StageState& next, bool more, PackedTurn& packed) const {
+    u32 weights[kSteps][1][4];
+    packed.unpack(own.selector, weights);
+    [[maybe_unused]] f32 scales[2];
+    if constexpr (kScaledSums) scales[0] = f32_of(packed.scales[0][0]), scales[1] = f32_of(packed.scales[0][1]);
     const u32 first = a + static_cast<u32>(at.stage) * (kStageSize >> 4);
+    // The compiler would unpack some of them behind the barrier, in this warpgroup's turn.
+    u32 any = 0;
+    QUERN_UNROLL for (i32 step = 0; step < kSteps; ++step) {
+      QUERN_UNROLL for (i32 i = 0; i < 4; ++i) any |= weights[step][0][i];
+    }
+    settle(f32_of(any & 0x7fffffffu));
     take_turn(number);
     wgmma_fence();
     if constexpr (kScaledSums) {
-      multiply_turn<turn, true>(products, first, now.weights);
+      multiply_turn<turn, true>(products, first, weights);
     } else {
-      multiply_turn<turn, false>(sums, first, now.weights);
+      multiply_turn<turn, false>(sums, first, weights);
     }
     if constexpr (turn + 1 < kTurns) {
-      read<turn + 1>(at.stage, ahead);
+      read<turn + 1>(at.stage, packed);
     } else {
-      if (more) begin(next, ahead);
+      if (more) begin(next, packed);
     }
     wgmma_wait<1>();
     hand_over(number);
     wgmma_wait<0>();
-    if constexpr (kScaledSums) sums.template add_scaled<0>(products, [&](i32, i32 h) { return now.scales[h]; });
-    if constexpr (turn + 1 < kTurns) {
-      multiply<turn + 1>(at, next, more, ahead, now);
-    } else {
+    if constexpr (kScaledSums) sums.template add_scaled<0>(products, [&](i32, i32 h) { return scales[h]; });
+    if (turn + 1 == kTurns) {
       sync_warp();  // all lanes have read the stage's weights
       if (lane() == 0) mbarrier_arrive(stages.empty[at.stage]);
     }
+    if constexpr (turn + 1 < kTurns) multiply<turn + 1>(at, next, more, packed);
   }
   // Multiplies `count` k blocks, at least one, and goes on to the stage behind them.
   QUERN_DEVICE void multiply_all(StageState& at, i32 count) const {
-    Turn even, odd;
-    const auto step = [&](Turn& now, Turn& ahead) {
+    PackedTurn packed;
+    begin(at, packed);
+    QUERN_ROLLED for (; count > 0; --count) {
       StageState next = at;
       next.next();
-      multiply(at, next, --count > 0, now, ahead);
+      multiply(at, next, count > 1, packed);
       at = next;
-      return count > 0;
-    };
-    begin(at, even);
-    if constexpr (kTurns % 2 == 0) {
-      QUERN_ROLLED while (step(even, odd)) {}
-    } else {
-      QUERN_ROLLED while (step(even, odd) && step(odd, even)) {}
     }
   }
 };
@@ -172,8 +180,8 @@ QUERN_DEVICE void scale_lines(const QuantizedParams& p, const Work& work, const 
   sums.scale_rows(by);
 }
 
-QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, const TensorMap& map_out, DenseTiles tiles,
-                                 const Consumer& c, u8* staged, i32* flag) {
+QUERN_DEVICE void multiply_tiles(const QuantizedParams& p, const TensorMap& map_out, Tiles tiles, const Consumer& c,
+                                 u8* staged, i32* flag) {
   Work work;
   StageState at;
   const i32 barrier = kOwnBarrier + c.number;
@@ -223,7 +231,7 @@ QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::Quantiz
   wait_for_previous_grid();
   if (group == kConsumers) {
     registers_shrink<kProducerRegisters>();
-    const DenseTiles tiles(p.product);
+    const Tiles tiles(p.product);
     const i32 number = w - 4 * kConsumers - 1;
     if (number < 0) {
       if (elect_one()) copy_tiles(p.product, map_a, map_b, tiles, shared, stages[0]);
@@ -236,6 +244,6 @@ QUERN_KERNEL(quern_quantized_gemm_warpgroups, THREADS, 1, QUERN_PARAM q::Quantiz
     const Consumer consumer{group,  OwnLines(group), static_cast<u32>(matrix_descriptor(shared, kLayoutA)),
                             shared, words,           stages[0],
                             sums,   products};
-    multiply_tiles(p, map_out, DenseTiles(p.product), consumer, staged + group * kStagedBytes, flags + group);
+    multiply_tiles(p, map_out, Tiles(p.product), consumer, staged + group * kStagedBytes, flags + group);
   }
 }
