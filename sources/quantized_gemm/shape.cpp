@@ -196,8 +196,8 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     refuse("group is " + std::to_string(shape.group) + "; allowed with groups_a or groups_b");
   gemm::check_epilogue(shape, "quantized_gemm");
   // So that one line is for every target: what a call of so many rows takes there.
-  const bool many = shape.rows == Variant::warpgroups;
-  shape.rows = choose(shape, std::int64_t{16} << static_cast<int>(shape.rows), !many, target);
+  const bool few = shape.rows != Variant::warpgroups;
+  shape.rows = choose(shape, std::int64_t{16} << static_cast<int>(shape.rows), few, target);
   return to_spec(shape, target.target);
 }
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(to_shape(spec)); }
