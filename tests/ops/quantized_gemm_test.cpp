@@ -129,7 +129,8 @@ std::vector<QuantizedCase> quantized_cases() {
   add("many_padded_plain", [](QuantizedCase& c) { c.m = 80, c.n = 136, c.padded = true, c.out = Element::bf16; });
   add("many_tiles", [](QuantizedCase& c) { c.m = 300, c.n = 400, c.max_sms = 3, c.out = Element::f16; });
   add("many_odd_columns", [](QuantizedCase& c) { c.m = 300, c.n = 403, c.max_sms = 3, c.out = Element::bf16; });
-  add("many_k_of_many", [](QuantizedCase& c) { c.m = 100, c.n = 400, c.k = 2560, c.max_sms = 3, c.out = Element::bf16; });
+  add("many_k_of_many",
+      [](QuantizedCase& c) { c.m = 100, c.n = 400, c.k = 2560, c.max_sms = 3, c.out = Element::bf16; });
   add("many_invariant", [](QuantizedCase& c) { c.m = 130, c.flags = QUERN_CALL_BATCH_INVARIANT; });
   // Results.
   add("f16", [](QuantizedCase& c) { c.out = Element::f16, c.bias = c.relu = true; });
