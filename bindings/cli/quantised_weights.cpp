@@ -98,7 +98,7 @@ std::optional<Form> form_of(const Json& json) {
 // A line for each number of rows that has a kernel of its own, and of few rows for each width of tiles: which one a
 // layer takes hangs on the device, too. Where a target has no room for one it is the next.
 void add_lines(const std::string& constants, std::string& manifest) {
-  std::vector<std::string> variants = {"rows64", "rows128"};
+  std::vector<std::string> variants = {"rows64", "rows128", "warpgroups"};
   for (const char* few : {"few8", "few16", "few32"}) {
     for (const char* columns : {"32", "64", "128", "256"}) variants.push_back(std::string(few) + " columns=" + columns);
   }

@@ -18,6 +18,8 @@ namespace {
 constexpr std::int64_t kFewestKBlocks = 4;
 // Stream-K pays where whole tiles would keep less than this part of the device busy.
 constexpr double kWorthStreamK = 0.9;
+// Of Variant::warpgroups: where it saves each block of threads as many k blocks as partial sums take the time of.
+constexpr std::int64_t kKBlocksOfSums = 12;
 
 // Few rows are bound by memory, which so large a part of the device nearly exhausts.
 constexpr double kWorthEqual = 0.8;
@@ -45,8 +47,10 @@ Plan plan(const Problem& problem, const Tiling& t) {
   }
   const std::int64_t slots = std::int64_t{problem.product.call.sms} * t.blocks_per_sm;
   plan.grid = std::min(tiles, slots);
-  if (is_invariant(problem) || tiles == 0 || tiles > kCounters || tiles * k_blocks > INT32_MAX) return plan;
-  const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
+  // Two warpgroups have a counter each.
+  const bool warpgroups = problem.shape.rows == Variant::warpgroups;
+  const std::int64_t counters = warpgroups ? 2 * tiles : tiles;
+  if (is_invariant(problem) || tiles == 0 || counters > kCounters || tiles * k_blocks > INT32_MAX) return plan;
   if (is_few(problem.shape.rows)) {
     Extents call = problem.extents();
     call.sms = problem.product.call.sms;
@@ -60,10 +64,14 @@ Plan plan(const Problem& problem, const Tiling& t) {
     plan.grid = contributors;
     return plan;
   }
-  const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);
-  if (busy >= kWorthStreamK || (contributors <= tiles && tiles < slots)) return plan;
+  const std::int64_t waves = div_up(tiles, slots);
+  const double busy = static_cast<double>(tiles) / static_cast<double>(waves * slots);
+  const std::int64_t contributors = std::max<std::int64_t>(std::min(slots, tiles * k_blocks / kFewestKBlocks), 1);
+  const bool whole =
+      warpgroups ? waves * k_blocks - div_up(tiles * k_blocks, contributors) < kKBlocksOfSums : busy >= kWorthStreamK;
+  if (whole || (contributors <= tiles && tiles < slots)) return plan;
   plan.stream_k = true;
-  plan.grid = std::max<std::int64_t>(contributors, 1);
+  plan.grid = contributors;
   return plan;
 }
 
@@ -137,6 +145,7 @@ void run(const Runtime& runtime, const quern_quantized_gemm_args& args) {
   launch.shared_bytes = t.shared_bytes;
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
+  if (problem.shape.rows == Variant::warpgroups) return launch_warpgroups(runtime, problem, *kernel, launch);
   ops::launch(runtime, *kernel, launch, "launching quantized_gemm", problem.params);
 }
 

@@ -22,7 +22,8 @@ constexpr Names<Variant, kVariants> kRows = {{{"rows16", Variant::rows16},
                                               {"rows128", Variant::rows128},
                                               {"few8", Variant::few8},
                                               {"few16", Variant::few16},
-                                              {"few32", Variant::few32}}};
+                                              {"few32", Variant::few32},
+                                              {"warpgroups", Variant::warpgroups}}};
 constexpr Names<Code, 6> kCodesOfA = {{{"f16", Code::f16},
                                        {"bf16", Code::bf16},
                                        {"int8", Code::int8},
@@ -256,6 +257,9 @@ Shape next_best(Shape shape) {
   }
   shape.columns = 128;
   switch (shape.rows) {
+    case Variant::warpgroups:
+      shape.rows = Variant::rows128;
+      break;
     case Variant::rows128:
       shape.rows = Variant::rows64;
       break;
@@ -286,6 +290,7 @@ Shape fitting(Shape shape, const jit::TargetInfo& target) {
 
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   if (is_few(shape.rows)) return few_tile(shape, target);
+  if (shape.rows == Variant::warpgroups) return tile_warpgroups(shape, target);
   // All variants have the same k blocks, within which groups are summed, so that a row has the same bits in each.
   // Groups of integers are never divided.
   int block_k = bits_of(shape.code_a) == 16 && bits_of(shape.code_b) == 8 ? 64 : 128;
@@ -314,6 +319,12 @@ Shape choose(const Shape& shape, const Extents& call, const jit::TargetInfo& tar
     if (const std::optional<Shape> best = with_columns(wanted, call, target)) return *best;
   }
   wanted.columns = 128;
+  // Up to here weights are read as fast as the other tiles multiply.
+  constexpr std::int64_t kFewRows = 64;
+  if (!call.invariant && rows > kFewRows && tile_warpgroups(shape, target)) {
+    wanted.rows = Variant::warpgroups;
+    return wanted;
+  }
   wanted.rows = rows <= 16   ? Variant::rows16
                 : rows <= 32 ? Variant::rows32
                 : rows <= 64 ? Variant::rows64
@@ -349,7 +360,8 @@ jit::Unit unit(const jit::Spec& spec) {
   jit::Unit unit;
   unit.op = "quantized_gemm";
   unit.target = target;
-  unit.entry = "quern_quantized_gemm";
+  const bool warpgroups = shape.rows == Variant::warpgroups;
+  unit.entry = warpgroups ? "quern_quantized_gemm_warpgroups" : "quern_quantized_gemm";
   unit.constants = {{"ELEMENT_A", "u8"},
                     {"ELEMENT_B", "u8"},
                     {"OUT", name_of(shape.out)},
@@ -380,7 +392,9 @@ jit::Unit unit(const jit::Spec& spec) {
     define(name, 0);
   }
   gemm::define_epilogue(shape, &unit);
-  unit.source = embedded(is_few(shape.rows) ? "quantized_gemm/few/product.cuh" : "quantized_gemm/product.cuh");
+  unit.source = embedded(is_few(shape.rows) ? "quantized_gemm/few/product.cuh"
+                         : warpgroups       ? "quantized_gemm/kernels/sm90/product.cuh"
+                                            : "quantized_gemm/product.cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;
   return unit;

@@ -16,10 +16,10 @@ namespace quern::ops::quantized_gemm {
 enum class Code : std::uint8_t { f16, bf16, int8, uint8, e4m3, int4, uint4, e2m1 };
 enum class Scale : std::uint8_t { none, f32, f16, bf16, e4m3, ue8m0 };
 
-// By the rows of a tile; few: those bound by memory.
-enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, few8, few16, few32 };
-inline constexpr int kVariants = 7;
-constexpr bool is_few(Variant variant) { return variant >= Variant::few8; }
+// By the rows of a tile; few: those bound by memory; the last for many rows on Hopper.
+enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, few8, few16, few32, warpgroups };
+inline constexpr int kVariants = 8;
+constexpr bool is_few(Variant variant) { return variant >= Variant::few8 && variant <= Variant::few32; }
 
 constexpr int bits_of(Code code) {
   if (code == Code::f16 || code == Code::bf16) return 16;
@@ -61,14 +61,16 @@ struct Tiling {
 
 // No tiling where the target has no room for it.
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target);
+// Likewise of Variant::warpgroups, and where it does not take the product.
+std::optional<Tiling> tile_warpgroups(const Shape& shape, const jit::TargetInfo& target);
 // What a call's tiles hang on.
 struct Extents {
   std::int64_t rows, lines, k;  // of a; of b
   int sms;                      // the device's, whatever the call may use
   bool invariant;               // one of those that add up in the same order
 };
-// The shape with the lowest tile that holds the rows, as far as there is room for it. Throws Error(QUERN_UNSUPPORTED)
-// where there is room for none.
+// The shape with the lowest tile that holds the rows, as far as there is room for it; where the choice may depend on
+// the number of rows, many take Variant::warpgroups. Throws Error(QUERN_UNSUPPORTED) where there is room for none.
 Shape choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target);
 // Whether few rows are sooner done if blocks of threads divide the k of tiles.
 bool pays_to_divide(const Shape& shape, const Extents& call);
@@ -89,5 +91,8 @@ struct Problem {
 };
 // Throws Error(QUERN_INVALID) naming the argument, what was given and what is allowed.
 Problem read_problem(const Runtime& runtime, const quern_quantized_gemm_args& args, bool may_lack_data);
+
+// Launches a kernel of Variant::warpgroups, whose grid and parameters are set.
+void launch_warpgroups(const Runtime& runtime, Problem& problem, const jit::Kernel& kernel, const jit::Launch& launch);
 
 }  // namespace quern::ops::quantized_gemm

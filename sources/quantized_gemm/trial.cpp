@@ -18,11 +18,11 @@ constexpr std::int64_t kTilesOnHost = -4, kTilesOnGpu = -112;
 constexpr struct {
   std::int64_t m, n, k;
   bool invariant;
-} kCalls[] = {{1, 300, 512, false},           {16, 256, 1024, false},        {29, 256, 512, false},
-              {50, 384, 256, false},          {130, 256, 512, false},        {5, 256, 512, true},
-              {29, 256, 512, true},           {3, kTilesOnHost, 256, false}, {11, kTilesOnHost, 256, false},
-              {19, kTilesOnHost, 256, false}, {3, kTilesOnGpu, 256, false},  {11, kTilesOnGpu, 256, false},
-              {19, kTilesOnGpu, 256, false}};
+} kCalls[] = {{1, 300, 512, false},           {16, 256, 1024, false},         {29, 256, 512, false},
+              {50, 384, 256, false},          {130, 256, 512, false},         {5, 256, 512, true},
+              {29, 256, 512, true},           {130, 256, 512, true},          {3, kTilesOnHost, 256, false},
+              {11, kTilesOnHost, 256, false}, {19, kTilesOnHost, 256, false}, {3, kTilesOnGpu, 256, false},
+              {11, kTilesOnGpu, 256, false},  {19, kTilesOnGpu, 256, false}};
 
 // Numbers of 8 or 4 bits, two of the latter in a byte, or of 16.
 struct Numbers {

@@ -48,7 +48,7 @@ class QuantisedWeights : public CommandTest {
   // One for each number of rows that has a kernel of its own, and of few rows for each width of tiles; with a gate they
   // are no narrower than 64. Targets without asynchronous copies have those that sums in one order have.
   static void add(std::multiset<std::string>& specs, const std::string& stored, const std::string& result,
-                  const std::string& epilogue, bool copies = true) {
+                  const std::string& epilogue, bool copies = true, bool warpgroups = true) {
     const bool gate = epilogue.find("gate") != std::string::npos;
     std::vector<std::string> names = {"rows64"};
     if (copies) {
@@ -58,6 +58,7 @@ class QuantisedWeights : public CommandTest {
           if (!gate || std::string(columns) != "32") names.push_back(std::string(few) + " columns=" + columns);
         }
       }
+      if (warpgroups) names.emplace_back("warpgroups");
     } else {
       names.insert(names.end(), {"rows16", "rows32"});
     }
@@ -114,8 +115,8 @@ TEST_F(QuantisedWeights, EightBitsByEightBits) {
   const Json result = warm(json);
   const std::string stored = "a=int8 b=int8 scale_a=f32 scale_b=f32 group=0";
   std::multiset<std::string> expected;
-  add(expected, stored, "bf16", "acc");
-  add(expected, stored, "bf16", "silu(gate)*up");
+  add(expected, stored, "bf16", "acc", true, false);
+  add(expected, stored, "bf16", "silu(gate)*up", true, false);
   EXPECT_EQ(products(result), expected);
   EXPECT_EQ(result["code"], 1);
   EXPECT_EQ(unserved(result),
@@ -155,7 +156,7 @@ TEST_F(QuantisedWeights, OneLineIsForEveryTarget) {
 
 TEST_F(QuantisedWeights, ExpertsAreTold) {
   const Json mixtral = warm(config("mixtral-8x7b", kAwq));
-  EXPECT_EQ(products(mixtral).size(), 25U) << "of attention";
+  EXPECT_EQ(products(mixtral).size(), 27U) << "of attention";
   EXPECT_EQ(mixtral["code"], 1);
   EXPECT_TRUE(
       has(unserved(mixtral),
@@ -183,7 +184,7 @@ TEST_F(QuantisedWeights, BesideAManifest) {
   const Json json = config("llama-3-8b", kNvfp4);
   const std::string manifest = write("own.manifest", "\nquantize * x=bf16 out=e4m3 scale=block");
   const Json result = warm(json, {manifest});
-  EXPECT_EQ(products(result).size(), 25U);
+  EXPECT_EQ(products(result).size(), 27U);
   int numbered = 0;
   for (const Json& kernel : result["kernels"]) {
     if (kernel.value("line", 0) == 0) continue;
@@ -194,6 +195,7 @@ TEST_F(QuantisedWeights, BesideAManifest) {
   EXPECT_EQ(numbered, 1);
   const Finished ran = quern({"manifest", "--config", write("config.json", json.dump()), "--target", "sm_90a"});
   EXPECT_TRUE(has(ran.out, "quantized_gemm sm_90a variant=rows128 a=bf16 b=e2m1 scale_b=e4m3 group=16"));
+  EXPECT_TRUE(has(ran.out, "quantized_gemm sm_90a variant=warpgroups a=bf16 b=e2m1 scale_b=e4m3 group=16"));
 }
 
 }  // namespace

@@ -98,6 +98,40 @@ std::vector<QuantizedCase> quantized_cases() {
   add("alignment_4", [](QuantizedCase& c) { c.alignment = 4, c.k = 264, c.scales_b = kLineScales, c.m = 12; });
   add("few_sms", [](QuantizedCase& c) { c.max_sms = 1, c.n = 300, c.m = 40, c.out = Element::bf16; });
   add("invariant", [](QuantizedCase& c) { c.flags = QUERN_CALL_BATCH_INVARIANT, c.out = Element::bf16; });
+  // Many rows, which Hopper's warpgroups multiply: every number, every size of a group.
+  for (const Code a : {Code::f16, Code::bf16}) {
+    for (const Code b : {Code::int8, Code::uint8, Code::e4m3, Code::int4, Code::uint4, Code::e2m1}) {
+      add("many_" + std::to_string(static_cast<int>(a)) + "_" + std::to_string(static_cast<int>(b)),
+          [&](QuantizedCase& c) {
+            c.a = a, c.b = b, c.m = 67, c.n = 150, c.k = 352, c.scales_b = kLineScales, c.tensor_scales = true;
+            if (a == Code::bf16 && c.has_unsigned()) c.zeros = kLineScales;
+          });
+    }
+  }
+  add("many_128", [](QuantizedCase& c) { c.m = 150, c.k = 640; });
+  add("many_64_zeros", [](QuantizedCase& c) {
+    c.a = Code::f16, c.b = Code::uint4, c.scales_b = c.zeros = 64, c.m = 90, c.k = 576, c.scales_by_group = true;
+  });
+  add("many_32_zeros", [](QuantizedCase& c) {
+    c.b = Code::uint8, c.scales_b = c.zeros = 32, c.scale_b = Scale::bf16, c.m = 70, c.k = 352;
+  });
+  add("many_16", [](QuantizedCase& c) {
+    c.b = Code::e2m1, c.scales_b = 16, c.scale_b = Scale::e4m3, c.tensor_scales = true, c.m = 129, c.k = 304 + 16;
+  });
+  add("many_16_rounded", [](QuantizedCase& c) { c.b = Code::int8, c.scales_b = 16, c.scale_b = Scale::f32, c.m = 66; });
+  for (const Code a : {Code::f16, Code::bf16}) {
+    add(a == Code::f16 ? "many_32_exponents_f16" : "many_32_exponents", [&](QuantizedCase& c) {
+      c.a = a, c.b = Code::e2m1, c.scales_b = 32, c.scale_b = Scale::ue8m0, c.m = 80, c.k = 288;
+    });
+  }
+  add("many_gate", [](QuantizedCase& c) { c.m = 75, c.n = 300, c.gate = true, c.scales_b = 64; });
+  add("many_padded", [](QuantizedCase& c) { c.m = 140, c.n = 131, c.padded = c.bias = true, c.out = Element::bf16; });
+  add("many_padded_plain", [](QuantizedCase& c) { c.m = 80, c.n = 136, c.padded = true, c.out = Element::bf16; });
+  add("many_tiles", [](QuantizedCase& c) { c.m = 300, c.n = 400, c.max_sms = 3, c.out = Element::f16; });
+  add("many_odd_columns", [](QuantizedCase& c) { c.m = 300, c.n = 403, c.max_sms = 3, c.out = Element::bf16; });
+  add("many_k_of_many",
+      [](QuantizedCase& c) { c.m = 100, c.n = 400, c.k = 2560, c.max_sms = 3, c.out = Element::bf16; });
+  add("many_invariant", [](QuantizedCase& c) { c.m = 130, c.flags = QUERN_CALL_BATCH_INVARIANT; });
   // Results.
   add("f16", [](QuantizedCase& c) { c.out = Element::f16, c.bias = c.relu = true; });
   add("e4m3", [](QuantizedCase& c) { c.out = Element::e4m3; });
@@ -288,7 +322,7 @@ TEST(QuantizedGemmInvariance, ARowAlone) {
 // `host`: unfair scheduling and late delivery, by seed.
 TEST(QuantizedGemmScheduling, AnyOrderGivesTheSameBits) {
   if (on_cuda()) GTEST_SKIP() << "a GPU schedules as it likes: seeds are for the host target";
-  for (const std::int64_t rows : {5, 40}) {
+  for (const std::int64_t rows : {5, 40, 70}) {
     QuantizedCase c;
     c.name = "unfair", c.b = Code::uint4, c.zeros = c.scales_b = 64, c.m = rows, c.n = 200, c.k = 1280;
     QuantizedProduct product(c);
@@ -349,6 +383,10 @@ const ForEveryTarget kLines{
     "quantized_gemm * variant=rows16 b=e2m1 scale_b=ue8m0 group=32 groups_b=1 alignment=4",
     "quantized_gemm * variant=rows16 a=f16 b=e4m3 scale_b=f32 out=f16 epilogue=acc+col2 operand2=f16",
     "quantized_gemm * variant=rows32 b=uint8 scale_b=bf16 zeros=1 gate=1",
+    "quantized_gemm * variant=warpgroups b=int4 scale_b=f16 group=128 groups_b=1",
+    "quantized_gemm * variant=warpgroups a=f16 b=uint4 scale_b=f16 group=32 groups_b=1 zeros=1 gate=1",
+    "quantized_gemm * variant=warpgroups b=e2m1 scale_b=e4m3 group=16 groups_b=1 epilogue=acc+col2 operand2=f16",
+    "quantized_gemm * variant=warpgroups b=int8 scale_b=f32",
 };
 
 }  // namespace

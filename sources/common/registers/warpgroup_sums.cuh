@@ -10,11 +10,12 @@
 //                             wgmma of these matrix descriptors, of n = 2 count, to the first `count` elements (kCount
 //                             where it is left out), asynchronous. `count` is 8 to 128 by 4
 //
-//   multiply_steps<A, B, b_major, b_bytes, first, count>(a, b)
+//   multiply_steps<A, B, b_major, b_bytes, first, count, fresh>(a, b)
 //                             adds products of operand A in registers, an array of u32[steps][4]: of each step those
 //                             of common/sm90/wgmma.cuh, with `b` b_bytes further on; to elements `first`, a multiple of
 //                             32, to first + count - 1 (0 and kCount where they are left out); `count` is 4 to
-//                             128 by 4. Asynchronous
+//                             128 by 4. With `fresh` (false) the first step's take the place of what was there.
+//                             Asynchronous
 //
 // Each thread by itself, while no product of these accumulators is in flight:
 //
@@ -66,11 +67,13 @@ class WarpgroupSums {
     static_assert(kUsed <= kCount && kUsed >= 8 && kUsed % 4 == 0);
     wgmma<A, B, a_major, b_major>(reinterpret_cast<f32(&)[kUsed]>(x_), a, b, accumulate);
   }
-  template <class A, class B, Major b_major, int b_bytes, int kFrom = 0, int kUsed = kCount, int steps>
+  template <class A, class B, Major b_major, int b_bytes, int kFrom = 0, int kUsed = kCount, bool kFresh = false,
+            int steps>
   QUERN_DEVICE void multiply_steps(const u32 (&a)[steps][4], u64 b) {
     static_assert(kFrom % 32 == 0 && kFrom + kUsed <= kCount);
     for (u32 i = 0; i < steps; ++i) {
-      wgmma<A, B, Major::k, b_major>(reinterpret_cast<f32(&)[kUsed]>(x_[kFrom]), a[i], advanced(b, i * b_bytes), true);
+      wgmma<A, B, Major::k, b_major>(reinterpret_cast<f32(&)[kUsed]>(x_[kFrom]), a[i], advanced(b, i * b_bytes),
+                                     !kFresh || i > 0);
     }
   }
   QUERN_DEVICE void clear() {

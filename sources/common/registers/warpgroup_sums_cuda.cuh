@@ -44,12 +44,14 @@ class WarpgroupSums {
     QUERN_EACH_COUNT(QUERN_PRODUCT) static_assert(kUsed < 0, "there is no such product");
 #undef QUERN_PRODUCT
   }
-  template <class A, class B, Major b_major, int b_bytes, int kFrom = 0, int kUsed = kCount, int steps>
+  template <class A, class B, Major b_major, int b_bytes, int kFrom = 0, int kUsed = kCount, bool kFresh = false,
+            int steps>
   QUERN_DEVICE void multiply_steps(const u32 (&a)[steps][4], u64 b) {
     static_assert(kFrom % 32 == 0 && kFrom + kUsed <= kCount);
     check_wgmma<A, B, Major::k, b_major, kUsed>();
-    QUERN_UNROLL for (u32 i = 0; i < steps; ++i) {
-      add_product<kFrom / 32, A, B, b_major, kUsed>(a[i], advanced(b, i * b_bytes));
+    add_product<kFrom / 32, A, B, b_major, kUsed, kFresh>(a[0], b);
+    QUERN_UNROLL for (u32 i = 1; i < steps; ++i) {
+      add_product<kFrom / 32, A, B, b_major, kUsed, false>(a[i], advanced(b, i * b_bytes));
     }
   }
   QUERN_DEVICE void clear() { clear_from<0>(); }
@@ -188,14 +190,15 @@ class WarpgroupSums {
     asm volatile(".reg .f32 quern_warpgroup%0_<32>;" ::"n"(kFirst + first / 32));
     if constexpr (first + 32 < kCount) declare<first + 32>();
   }
-  template <int group, class A, class B, Major b_major, int kUsed>
+  template <int group, class A, class B, Major b_major, int kUsed, bool kFresh>
   static QUERN_DEVICE void add_product(const u32 (&a)[4], u64 b) {
-#define QUERN_STEP(count, n, registers)                                                                               \
-  if constexpr (kUsed == count) {                                                                                     \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers "}, {%1,%2,%9,%10}, %0, 1, 1, 1%4;" ::"l"(b), \
-                 "r"(a[0]), "r"(a[1]), "C"(WgmmaText<A, B>::kind),                                                    \
-                 "C"(WgmmaMajors<sizeof(A), Major::k, b_major>::last), "n"(kFirst + group), "n"(kFirst + group + 1),  \
-                 "n"(kFirst + group + 2), "n"(kFirst + group + 3), "r"(a[2]), "r"(a[3]));                             \
+#define QUERN_STEP(count, n, registers)                                                                              \
+  if constexpr (kUsed == count) {                                                                                    \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers                                              \
+                 "}, {%1,%2,%9,%10}, %0, %11, 1, 1%4;" ::"l"(b),                                                     \
+                 "r"(a[0]), "r"(a[1]), "C"(WgmmaText<A, B>::kind),                                                   \
+                 "C"(WgmmaMajors<sizeof(A), Major::k, b_major>::last), "n"(kFirst + group), "n"(kFirst + group + 1), \
+                 "n"(kFirst + group + 2), "n"(kFirst + group + 3), "r"(a[2]), "r"(a[3]), "n"(kFresh ? 0 : 1));       \
   } else
     QUERN_EACH_COUNT(QUERN_STEP) static_assert(kUsed < 0, "there is no such product");
 #undef QUERN_STEP

@@ -10,9 +10,12 @@
 //     wgmma_commit()                    closes a group
 //     wgmma_wait<n>(d...)               waits until all but the n youngest groups are complete. Name the arrays that
 //                                       are to be read next: it keeps their reads behind the wait
-//     settle(v)                         before a wgmma_wait: what v, which is not negative, is computed from is
-//                                       computed while products are under way, and not behind the wait
+//     settle(v)                         before a wgmma_wait, or a barrier: what v, which is not negative, is computed
+//                                       from is computed while products are under way, and not behind the wait
 //     matrix_descriptor(shared, layout) layouts are made in common/sm90/layout.cuh
+//
+//   Bytes         permute_bytes_by(low, high, s)
+//                                       common/kernel.cuh's permute_bytes, of a selector that is known at run time
 //
 //   Registers     registers_grow<n>() registers_shrink<n>()
 //                                       called by all warps of a warpgroup: n registers a thread from now on, 24 to 256

@@ -65,6 +65,9 @@ QUERN_DEVICE void settle(f32 v) {
   asm volatile("{.reg .pred p; setp.lt.f32 p, %0, 0f00000000; @p nanosleep.u32 0;}" ::"f"(v) : "memory");
 }
 
+// ---- Bytes
+QUERN_DEVICE u32 permute_bytes_by(u32 low, u32 high, u32 selector) { return __byte_perm(low, high, selector); }
+
 // ---- Registers
 template <int n>
 QUERN_DEVICE void registers_grow() {

@@ -49,6 +49,14 @@ QUERN_DEVICE void wgmma_wait(D&...) {
 
 QUERN_DEVICE void settle(f32) {}
 
+// ---- Bytes
+QUERN_DEVICE u32 permute_bytes_by(u32 low, u32 high, u32 selector) {
+  const u64 both = static_cast<u64>(high) << 32 | low;
+  u32 v = 0;
+  for (int i = 0; i < 4; ++i) v |= static_cast<u32>(both >> 8 * (selector >> 4 * i & 7) & 0xff) << 8 * i;
+  return v;
+}
+
 // ---- Registers
 template <int n>
 QUERN_DEVICE void registers_grow() {

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "gemm/kernels/shared/stream_k.cuh"
-#include "quantized_gemm/numbers.cuh"
+#include "quantized_gemm/scales.cuh"
 
 namespace q {
 
