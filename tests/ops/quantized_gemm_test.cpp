@@ -171,7 +171,7 @@ std::vector<QuantizedCase> quantized_cases() {
   });
   add("few_wide_gate",
       [](QuantizedCase& c) { c.n = 1400, c.gate = true, c.m = 24, c.b = Code::uint8, c.scales_b = c.zeros = 64; });
-  add("many_tiles", [](QuantizedCase& c) {
+  add("few_rows_of_many_tiles", [](QuantizedCase& c) {
     c.a = Code::f16, c.b = Code::uint4, c.scales_b = c.zeros = 64, c.n = 900, c.k = 1024, c.max_sms = 2, c.m = 14;
   });
   add("few_alignment_4",
