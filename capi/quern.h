@@ -1673,7 +1673,8 @@ typedef struct quern_verify_draft_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_verify_flags */
   void *stream;
-  void *workspace; /* with QUERN_VERIFY_LOGITS it holds target's probabilities, with QUERN_VERIFY_GREEDY the largest */
+  void *workspace; /* with QUERN_VERIFY_LOGITS it holds where each distribution ends, with QUERN_VERIFY_GREEDY the
+                      largest, and logits as edited */
   uint64_t workspace_size;
   int32_t alignment;
   int32_t max_sms;
