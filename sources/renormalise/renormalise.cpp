@@ -47,8 +47,8 @@ jit::Unit unit(const jit::Spec& spec) {
 // Of probabilities; and of logits in f32, for the verification of drafts.
 void list(const quern_model& model, const jit::TargetInfo& target, std::vector<jit::Spec>* specs) {
   if (model.vocab_size == 0 || model.vocab_size > kMostVocab) return;
-  for (const bool logits : {false, true})
-    specs->push_back(kConstants.to_spec({Dtype::f32, logits, target.tensor_maps}, target.target));
+  // Of logits, which come before verify_draft's walk. Nothing that a step calls renormalises probabilities.
+  specs->push_back(kConstants.to_spec({Dtype::f32, true, target.tensor_maps}, target.target));
 }
 
 Problem read_problem(const quern_renormalise_args& args, const Runtime& runtime, bool may_lack_data, int* sms) {

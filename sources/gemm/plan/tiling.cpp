@@ -234,6 +234,8 @@ std::optional<Tiling> tile_sliced(const Shape& shape, const jit::TargetInfo& tar
   constexpr int kMostTeams = 5, kFewestTeams = 2, kMostStages = 4, kRow = 128;
   // A scale of results belongs to 128 columns, which would lie in several tiles.
   if (!target.async_copy || shape.grouping != Grouping::dense || shape.out_scale) return {};
+  // Its teams are of warps of 32: no GPU has both larger ones and asynchronous copies.
+  if (target.warp_size != 32) return {};
   Tiling t{};
   t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
   t.warps_m = 1, t.warps_n = 4;
