@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <utility>
 
+template class nlohmann::basic_json<>;
+
 namespace quern::cli_tests {
 
 CommandTest::CommandTest() {

@@ -12,6 +12,9 @@
 
 #include "tests/cli/process.h"
 
+// Compiled once, in command.cpp, and not in each unit.
+extern template class nlohmann::basic_json<>;
+
 namespace quern::cli_tests {
 
 using Json = nlohmann::json;

@@ -245,7 +245,7 @@ TEST(CodedAttentionSchedules, unfair) {
 // tokens that change from block to block.
 TEST(CodedAttentionSchedules, WidenedUnfairly) {
   if (on_cuda()) GTEST_SKIP() << "the host's executor is what is unfair";
-  constexpr std::uint64_t kSeeds = 6;
+  constexpr std::uint64_t kSeeds = 2;  // other ones in each run
   std::vector<CodedCase> cases(3);
   cases[0].name = "unfair_widened", cases[0].cache = Element::e4m3, cases[0].scale = CacheScale::head;
   cases[0].dim = 128;
