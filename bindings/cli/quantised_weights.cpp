@@ -97,8 +97,13 @@ std::optional<Form> form_of(const Json& json) {
 
 // A line for each number of rows that has a kernel of its own, and of few rows for each width of tiles: which one a
 // layer takes hangs on the device, too. Where a target has no room for one it is the next.
-void add_lines(const std::string& constants, std::string& manifest) {
+void add_lines(const Form& form, const std::string& constants, std::string& manifest) {
   std::vector<std::string> variants = {"rows64", "rows128", "warpgroups"};
+  if (form.a == "int8" && form.b == "int8") {
+    variants.pop_back();
+    for (const char* columns : {"64", "128", "176", "192", "256"})
+      variants.push_back(std::string("integers columns=") + columns);
+  }
   for (const char* few : {"few8", "few16", "few32"}) {
     for (const char* columns : {"32", "64", "128", "256"}) variants.push_back(std::string(few) + " columns=" + columns);
   }
@@ -115,13 +120,13 @@ void add_products(const Form& form, const quern_model& model, std::string& manif
   constants += " out=" + dtype;
   const std::string activation = model.activation == QUERN_ACTIVATION_NONE ? "" : activation_name(model.activation);
   const bool bias = (model.flags & QUERN_MODEL_BIAS) != 0;
-  add_lines(constants, manifest);
-  if (bias) add_lines(constants + " epilogue=acc+col2 operand2=" + dtype, manifest);
+  add_lines(form, constants, manifest);
+  if (bias) add_lines(form, constants + " epilogue=acc+col2 operand2=" + dtype, manifest);
   if (activation.empty()) return;
   if ((model.flags & QUERN_MODEL_GATED_MLP) != 0) {
-    add_lines(constants + " gate=1 epilogue=" + activation + "(gate)*up", manifest);
+    add_lines(form, constants + " gate=1 epilogue=" + activation + "(gate)*up", manifest);
   } else if (bias) {
-    add_lines(constants + " epilogue=" + activation + "(acc+col2) operand2=" + dtype, manifest);
+    add_lines(form, constants + " epilogue=" + activation + "(acc+col2) operand2=" + dtype, manifest);
   }
 }
 

@@ -39,11 +39,13 @@ struct Tables {
   float f16[65536];
   float e4m3[256];
   float e5m2[256];
+  float i8[256];
   Tables() {
     for (std::uint32_t code = 0; code < 65536; ++code) f16[code] = value_of(code, 5, 10, true);
     for (std::uint32_t code = 0; code < 256; ++code) {
       e4m3[code] = value_of(code, 4, 3, false);
       e5m2[code] = value_of(code, 5, 2, true);
+      i8[code] = static_cast<float>(static_cast<std::int8_t>(code));
     }
   }
 };
@@ -53,7 +55,7 @@ Lazy<const Tables> tables;
 // `bytes` of codes, side by side.
 void decode(const unsigned char* codes, std::uint32_t bytes, Number type, float* to) {
   if (size_of(type) == 1) {
-    const float* const table = type == Number::e4m3 ? tables->e4m3 : tables->e5m2;
+    const float* const table = type == Number::e4m3 ? tables->e4m3 : type == Number::e5m2 ? tables->e5m2 : tables->i8;
     for (std::uint32_t e = 0; e < bytes; ++e) to[e] = table[codes[e]];
     return;
   }
@@ -254,6 +256,18 @@ std::string WgmmaUnit::run(const WarpgroupProduct& p, const unsigned char* windo
       }
     }
   };
+  // Of integers an instruction's own sums, at most 32 x 2^14, are exact in f32; the accumulators are s32.
+  if (s.a_type == Number::i8) {
+    std::memset(d_, 0, sizeof(d_));
+    multiply(a_, b_, n, depth, d_);
+    for_pairs([&s](float* thread, const float* tile) {
+      for (int i = 0; i < 2; ++i) {
+        const auto before = s.accumulate != 0 ? std::bit_cast<std::uint32_t>(thread[i]) : 0u;
+        thread[i] = std::bit_cast<float>(before + static_cast<std::uint32_t>(static_cast<std::int32_t>(tile[i])));
+      }
+    });
+    return {};
+  }
   if (s.accumulate != 0) {
     for_pairs([](const float* thread, float* tile) { std::memcpy(tile, thread, 2 * sizeof(float)); });
   } else {

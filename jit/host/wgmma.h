@@ -1,5 +1,5 @@
 // One warpgroup's matrix product: operands decoded, out of shared memory by descriptor or out of registers, f32 sums
-// with k ascending. The GPU sums 8-bit products with fewer bits, which is not modelled.
+// with k ascending, of integers s32. The GPU sums 8-bit products with fewer bits, which is not modelled.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -50,7 +50,9 @@ Plan plan(const Problem& problem, const Tiling& t) {
   // Two warpgroups have a counter each.
   const bool warpgroups = problem.shape.rows == Variant::warpgroups;
   const std::int64_t counters = warpgroups ? 2 * tiles : tiles;
-  if (is_invariant(problem) || tiles == 0 || counters > kCounters || tiles * k_blocks > INT32_MAX) return plan;
+  if (problem.shape.rows == Variant::integers || is_invariant(problem) || tiles == 0 || counters > kCounters ||
+      tiles * k_blocks > INT32_MAX)
+    return plan;
   if (is_few(problem.shape.rows)) {
     Extents call = problem.extents();
     call.sms = problem.product.call.sms;
@@ -89,7 +91,30 @@ void each_variant(const Problem& problem, With with) {
     shape = next;
     with(shape, *tile(shape, target));
   }
+  // Of Variant::integers the width of tiles hangs on more rows, too, and few tiles have the first kernel divide k.
+  if (most <= 128 || !takes_integers(shape, target)) return;
+  std::uint32_t seen = 0;  // a bit for each 16 columns, the first for the first kernel
+  for (std::int64_t rows = 128; rows < most;) {
+    rows = std::min(gemm::row_class(rows + 1), most);
+    call.rows = rows;
+    const Shape next = choose(shape, call, target);
+    const std::uint32_t own = 1U << (next.rows == Variant::integers ? next.columns / 16 : 0);
+    if ((seen & own) == 0) with(next, *tile(next, target));
+    seen |= own;
+    if (rows == gemm::row_class(INT64_MAX)) break;
+  }
 }
+
+// The problem with the variant that a trial asks for, where that can compute it.
+Problem as(Problem problem, Variant variant, int columns) {
+  Shape shape = problem.shape;
+  shape.rows = variant, shape.columns = columns;
+  const bool exact = variant != Variant::warpgroups || !is_invariant(problem);
+  if (!is_few(variant) && exact && tile(shape, problem.product.call.device->limits)) problem.shape = shape;
+  return problem;
+}
+
+void launch_problem(const Runtime& runtime, const quern_quantized_gemm_args& args, Problem& problem);
 
 }  // namespace
 
@@ -98,7 +123,8 @@ std::uint64_t workspace(const Runtime& runtime, const quern_quantized_gemm_args&
   if (is_invariant(problem)) return 0;
   const int sms = std::max(static_cast<int>(problem.product.call.device->sm_count), 1);
   std::uint64_t bytes = 0;
-  each_variant(problem, [&](const Shape&, const Tiling& t) {
+  each_variant(problem, [&](const Shape& shape, const Tiling& t) {
+    if (shape.rows == Variant::integers) return;  // it divides nothing
     bytes = std::max(bytes, workspace_for(t, std::int64_t{sms} * t.blocks_per_sm));
   });
   return bytes;
@@ -114,6 +140,26 @@ void prepare(const Runtime& runtime, const quern_quantized_gemm_args& args) {
 
 void run(const Runtime& runtime, const quern_quantized_gemm_args& args) {
   Problem problem = read_problem(runtime, args, false);
+  launch_problem(runtime, args, problem);
+}
+
+std::uint64_t workspace_as(const Runtime& runtime, const quern_quantized_gemm_args& args, Variant variant,
+                           int columns) {
+  const Problem problem = as(read_problem(runtime, args, true), variant, columns);
+  const Tiling t = *tile(problem.shape, problem.product.call.device->limits);
+  const int sms = std::max(static_cast<int>(problem.product.call.device->sm_count), 1);
+  return std::max(workspace(runtime, args),
+                  is_invariant(problem) ? 0 : workspace_for(t, std::int64_t{sms} * t.blocks_per_sm));
+}
+
+void run_as(const Runtime& runtime, const quern_quantized_gemm_args& args, Variant variant, int columns) {
+  Problem problem = as(read_problem(runtime, args, false), variant, columns);
+  launch_problem(runtime, args, problem);
+}
+
+namespace {
+
+void launch_problem(const Runtime& runtime, const quern_quantized_gemm_args& args, Problem& problem) {
   const jit::TargetInfo& limits = problem.product.call.device->limits;
   const Tiling t = *tile(problem.shape, limits);
   const Plan how = plan(problem, t);
@@ -146,7 +192,10 @@ void run(const Runtime& runtime, const quern_quantized_gemm_args& args) {
   launch.programmatic = (args.flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = args.stream;
   if (problem.shape.rows == Variant::warpgroups) return launch_warpgroups(runtime, problem, *kernel, launch);
+  if (problem.shape.rows == Variant::integers) return launch_integers(runtime, problem, *kernel, launch);
   ops::launch(runtime, *kernel, launch, "launching quantized_gemm", problem.params);
 }
+
+}  // namespace
 
 }  // namespace quern::ops::quantized_gemm

@@ -23,7 +23,8 @@ constexpr Names<Variant, kVariants> kRows = {{{"rows16", Variant::rows16},
                                               {"few8", Variant::few8},
                                               {"few16", Variant::few16},
                                               {"few32", Variant::few32},
-                                              {"warpgroups", Variant::warpgroups}}};
+                                              {"warpgroups", Variant::warpgroups},
+                                              {"integers", Variant::integers}}};
 constexpr Names<Code, 6> kCodesOfA = {{{"f16", Code::f16},
                                        {"bf16", Code::bf16},
                                        {"int8", Code::int8},
@@ -43,12 +44,12 @@ constexpr Names<Scale, 6> kScales = {{{"none", Scale::none},
                                       {"e4m3", Scale::e4m3},
                                       {"ue8m0", Scale::ue8m0}}};
 constexpr Names<int, 5> kGroups = {{{"0", 0}, {"16", 16}, {"32", 32}, {"64", 64}, {"128", 128}}};
-constexpr Names<int, 4> kColumns = {{{"32", 32}, {"64", 64}, {"128", 128}, {"256", 256}}};
+constexpr Names<int, 6> kColumns = {{{"32", 32}, {"64", 64}, {"128", 128}, {"176", 176}, {"192", 192}, {"256", 256}}};
 constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
 
 bool takes_scales_of_a(const Shape& shape) { return bits_of(shape.code_a) < 16; }
 bool takes_zeros(const Shape& shape) { return is_unsigned(shape.code_b); }
-bool has_columns(const Shape& shape) { return is_few(shape.rows); }
+bool has_columns(const Shape& shape) { return is_few(shape.rows) || shape.rows == Variant::integers; }
 bool in_groups(const Shape& shape) { return shape.group != 0; }
 
 constexpr auto kConstants = describe<Shape>(
@@ -177,6 +178,7 @@ std::optional<Tiling> few_tile(const Shape& shape, const jit::TargetInfo& target
   constexpr std::uint32_t kReserve = 1024;
   const bool eight = shape.rows == Variant::few8;
   if (!target.async_copy || (eight && target.warp_size != 32)) return {};
+  if ((shape.columns & (shape.columns - 1)) != 0) return {};  // 176 and 192 are Variant::integers'
   // With a gate each half is some warps' own; a scale of results takes 128 columns of one tile.
   if (shape.columns < (shape.gate ? 2 : 1) * (shape.out_scale ? 128 : 32)) return {};
   Tiling t{};
@@ -252,12 +254,13 @@ std::optional<Shape> with_columns(Shape shape, const Extents& call, const jit::T
 // What is taken instead of a shape that a target has no room for; rows16 itself if there is no other.
 Shape next_best(Shape shape) {
   if (is_few(shape.rows) && shape.columns < 256) {
-    shape.columns *= 2;
+    shape.columns = shape.columns < 128 ? 2 * shape.columns : 256;
     return shape;
   }
   shape.columns = 128;
   switch (shape.rows) {
     case Variant::warpgroups:
+    case Variant::integers:
       shape.rows = Variant::rows128;
       break;
     case Variant::rows128:
@@ -291,6 +294,7 @@ Shape fitting(Shape shape, const jit::TargetInfo& target) {
 std::optional<Tiling> tile(const Shape& shape, const jit::TargetInfo& target) {
   if (is_few(shape.rows)) return few_tile(shape, target);
   if (shape.rows == Variant::warpgroups) return tile_warpgroups(shape, target);
+  if (shape.rows == Variant::integers) return tile_integers(shape, target);
   // All variants have the same k blocks, within which groups are summed, so that a row has the same bits in each.
   // Groups of integers are never divided.
   int block_k = bits_of(shape.code_a) == 16 && bits_of(shape.code_b) == 8 ? 64 : 128;
@@ -321,9 +325,12 @@ Shape choose(const Shape& shape, const Extents& call, const jit::TargetInfo& tar
   wanted.columns = 128;
   // Up to here weights are read as fast as the other tiles multiply.
   constexpr std::int64_t kFewRows = 64;
-  if (!call.invariant && rows > kFewRows && tile_warpgroups(shape, target)) {
+  if (!call.invariant && rows > kFewRows && call.mapped && tile_warpgroups(shape, target)) {
     wanted.rows = Variant::warpgroups;
     return wanted;
+  }
+  if (rows > kFewRows) {
+    if (const std::optional<Shape> best = choose_integers(wanted, call, target)) return *best;
   }
   wanted.rows = rows <= 16   ? Variant::rows16
                 : rows <= 32 ? Variant::rows32
@@ -332,6 +339,12 @@ Shape choose(const Shape& shape, const Extents& call, const jit::TargetInfo& tar
   return fitting(wanted, target);
 }
 
+std::optional<Variant> variant_named(std::string_view name) {
+  for (const auto& each : kRows) {
+    if (each.name == name) return each.value;
+  }
+  return {};
+}
 jit::Spec to_spec(const Shape& shape, jit::Target target) { return kConstants.to_spec(shape, target); }
 Shape to_shape(const jit::Spec& spec) { return kConstants.to_shape(spec); }
 
@@ -360,10 +373,13 @@ jit::Unit unit(const jit::Spec& spec) {
   jit::Unit unit;
   unit.op = "quantized_gemm";
   unit.target = target;
-  const bool warpgroups = shape.rows == Variant::warpgroups;
-  unit.entry = warpgroups ? "quern_quantized_gemm_warpgroups" : "quern_quantized_gemm";
-  unit.constants = {{"ELEMENT_A", "u8"},
-                    {"ELEMENT_B", "u8"},
+  const bool warpgroups = shape.rows == Variant::warpgroups, integers = shape.rows == Variant::integers;
+  unit.entry = warpgroups ? "quern_quantized_gemm_warpgroups"
+               : integers ? "quern_quantized_gemm_integers"
+                          : "quern_quantized_gemm";
+  const char* const element = integers ? "i8" : "u8";
+  unit.constants = {{"ELEMENT_A", element},
+                    {"ELEMENT_B", element},
                     {"OUT", name_of(shape.out)},
                     {"CODE_A", type_of(shape.code_a)},
                     {"CODE_B", type_of(shape.code_b)},
@@ -386,14 +402,16 @@ jit::Unit unit(const jit::Spec& spec) {
   define("BLOCKS_PER_SM", t.blocks_per_sm);
   define("COPY_BYTES", shape.copy_bytes);
   // What the layers that this kernel shares with other products ask for.
-  define("STREAM_K", 1);
+  define("STREAM_K", !integers);
+  define("SCALED", integers);
   for (const char* name :
-       {"CONTINUOUS", "OVERLAPPED_EPILOGUE", "TRANSPOSED_A", "TRANSPOSED_B", "GROUPING", "SCALED", "BLOCK_SCALE"}) {
+       {"CONTINUOUS", "OVERLAPPED_EPILOGUE", "TRANSPOSED_A", "TRANSPOSED_B", "GROUPING", "BLOCK_SCALE"}) {
     define(name, 0);
   }
   gemm::define_epilogue(shape, &unit);
   unit.source = embedded(is_few(shape.rows) ? "quantized_gemm/few/product.cuh"
                          : warpgroups       ? "quantized_gemm/kernels/sm90/product.cuh"
+                         : integers         ? "quantized_gemm/kernels/sm90/integers.cuh"
                                             : "quantized_gemm/product.cuh");
   unit.headers = device_headers(target);
   unit.max_shared_bytes = t.shared_bytes;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sources/ops.h"
+#include "sources/quantized_gemm/shape.h"
 #include "sources/verify/product.h"
 
 namespace quern::ops::quantized_gemm {
@@ -123,7 +124,15 @@ void make(const Given& given, int which, Trial& trial) {
   args.alignment = static_cast<std::int32_t>(given.integer("alignment", 16));
   if (invariant) args.flags |= QUERN_CALL_BATCH_INVARIANT;
   trial.what = "m " + std::to_string(m) + ", n " + std::to_string(n) + ", k " + std::to_string(k);
-  trial.call(workspace, run, args);
+  // Of many rows a trial has too few for the call to choose every width of tiles.
+  const Variant variant = variant_named(given.text("variant")).value_or(Variant::rows16);
+  const auto columns = static_cast<int>(given.integer("columns", 128));
+  trial.call_by(
+      [=](const Runtime& runtime, const quern_quantized_gemm_args& its) {
+        return workspace_as(runtime, its, variant, columns);
+      },
+      [=](const Runtime& runtime, const quern_quantized_gemm_args& its) { run_as(runtime, its, variant, columns); },
+      args);
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST(HopperCompiles, TheKernelsOfTheOtherTests) {
                                 {"N_COUNT", "2"}});
     }
   }
-  for (const char* type : {"bf16", "f16"}) {
+  for (const char* type : {"bf16", "f16", "i8"}) {
     for (const char* count : {"8", "16", "32", "56", "64", "88", "96", "128"})
       compiles("sums.cuh", {{"TYPE", type}, {"COUNT", count}});
   }

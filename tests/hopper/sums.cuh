@@ -18,6 +18,16 @@ struct Params {
 inline constexpr int kGroups = (COUNT + 31) / 32;
 using Sums = WarpgroupSums<0, COUNT>;
 using Part = WarpgroupSums<kGroups, COUNT>;
+// What sums are stored as.
+template <class T>
+struct StoredAs {
+  using Type = T;
+};
+template <>
+struct StoredAs<i8> {
+  using Type = bf16;
+};
+using Stored = StoredAs<TYPE>::Type;
 
 struct Factor {
   QUERN_DEVICE f32 operator()(int i, int h) const { return (i / 4 + h) % 2 == 0 ? 1.0f : 3.0f; }
@@ -39,7 +49,7 @@ QUERN_DEVICE void each_group(const Params& p, Sums& sums, const f32* columns, u8
     sums.template read<group * 32 + 10>(pair);
     for (int i = 0; i < 2; ++i) p.pairs[(group * 128 + t) * 2 + i] = pair[i];
     u8* box = boxes + t / 32 * 2048;
-    sums.template store<TYPE, group>(box);
+    sums.template store<Stored, group>(box);
     sync_warp();
     for (int i = t % 32; i < 2048; i += 32) p.boxes[(group * 4 + t / 32) * 2048 + i] = box[i];
     sync_warp();
@@ -74,7 +84,7 @@ QUERN_KERNEL(k, 128, 1, QUERN_PARAM q::sums::Params p) {
   u32 rest[2][4];
   for (int step = 0; step < 2; ++step) {
     for (int r = 0; r < 4; ++r) {
-      const int at = wgmma_a_row(t, r) * 128 + (step + 2) * 32 + wgmma_a_k<TYPE>(t, r) * 2;
+      const int at = wgmma_a_row(t, r) * 128 + (step + 2) * 32 + wgmma_a_k<TYPE>(t, r) * static_cast<int>(sizeof(TYPE));
       rest[step][r] = *reinterpret_cast<const u32*>(static_cast<const u8*>(p.a) + at);
     }
   }
@@ -84,6 +94,7 @@ QUERN_KERNEL(k, 128, 1, QUERN_PARAM q::sums::Params p) {
   part.template multiply_steps<TYPE, TYPE, Major::k, 32>(rest, advanced(b, 64));
   wgmma_commit();
   wgmma_wait<0>();
+  if constexpr (kIntegerSums<TYPE>) part.integers_to_f32();
   const f32 rows[2] = {2.0f, 1.0f};
   part.scale_rows(rows);
   all.clear();

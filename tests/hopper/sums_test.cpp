@@ -15,9 +15,9 @@ namespace {
 
 constexpr int kThreads = 128, kBoxBytes = 2048;
 
-// Of f16 or bf16, with few enough bits.
+// Of f16 or bf16, with few enough bits; sums of i8 are stored as bf16.
 float half_to_float(const std::string& type, std::uint16_t code) {
-  if (type == "bf16") {
+  if (type != "f16") {
     const std::uint32_t bits = static_cast<std::uint32_t>(code) << 16;
     float value = 0;
     std::memcpy(&value, &bits, sizeof value);
@@ -47,11 +47,12 @@ struct Sums {
 
 void expect_right(const Sums& sums, Schedule schedule) {
   const int n = sums.columns();
-  const std::size_t depth = 64;
+  const std::size_t depth = 128 / size_of(sums.type);
   std::vector<int> a = small_numbers(64 * depth, 1), b = small_numbers(static_cast<std::size_t>(n) * depth, 2);
-  // Few and small products, so that the results' types hold them.
-  for (std::size_t i = 0; i < a.size(); ++i) a[i] = i % 4 == 0 ? std::clamp(a[i], -1, 1) : 0;
-  for (int& v : b) v = std::clamp(v, -1, 1);
+  // Few products of few bits, so that the results' types hold them; of integers large ones.
+  const int one = sums.type == "i8" ? 64 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i) a[i] = i * 16 % depth == 0 ? one * std::clamp(a[i], -1, 1) : 0;
+  for (int& v : b) v = -one * std::clamp(v, -1, 1);
   std::vector<float> columns(static_cast<std::size_t>(n));
   for (int c = 0; c < n; ++c) columns[static_cast<std::size_t>(c)] = c % 3 == 0 ? 2.0f : c % 3 == 1 ? 1.0f : -0.5f;
   const auto groups = static_cast<std::size_t>(sums.groups());
@@ -118,7 +119,7 @@ void expect_right(const Sums& sums, Schedule schedule) {
 class HopperSums : public testing::TestWithParam<int> {};
 
 TEST_P(HopperSums, AreThoseOfTheProduct) {
-  for (const char* type : {"bf16", "f16"}) {
+  for (const char* type : {"bf16", "f16", "i8"}) {
     expect_right({type, GetParam()}, {});
     if (!on_cuda()) expect_right({type, GetParam()}, {true, static_cast<std::uint64_t>(GetParam())});
   }

@@ -108,6 +108,31 @@ std::vector<QuantizedCase> quantized_cases() {
           });
     }
   }
+  // Many rows of int8 by int8: gemm's kernel, with every kind of scale.
+  const auto add_integers = [&](const std::string& name, const std::function<void(QuantizedCase&)>& change) {
+    add("integers_" + name, [&](QuantizedCase& c) {
+      c.a = c.b = Code::int8, c.scales_a = c.scales_b = kLineScales, c.scale_b = Scale::f32;
+      c.m = 150, c.n = 200, c.k = 352;
+      change(c);
+    });
+  };
+  add_integers("lines", [](QuantizedCase&) {});
+  add_integers("bf16", [](QuantizedCase& c) { c.out = Element::bf16, c.n = 328, c.m = 270, c.scale_b = Scale::bf16; });
+  add_integers("no_scales", [](QuantizedCase& c) { c.scales_a = c.scales_b = kNoScales, c.m = 65, c.n = 77; });
+  add_integers("one_scale", [](QuantizedCase& c) {
+    c.scales_a = c.scales_b = kOneScale, c.scale_a = Scale::f16, c.scale_b = Scale::e4m3, c.tensor_scales = true;
+  });
+  add_integers("exponents", [](QuantizedCase& c) {
+    c.scale_a = c.scale_b = Scale::ue8m0, c.out = Element::bf16, c.bias = c.relu = true;
+  });
+  add_integers("gate", [](QuantizedCase& c) { c.gate = true, c.n = 390, c.tensor_scales = true; });
+  add_integers("gate_bf16", [](QuantizedCase& c) { c.gate = true, c.n = 512, c.m = 66, c.out = Element::bf16; });
+  add_integers("e4m3", [](QuantizedCase& c) { c.out = Element::e4m3, c.scales_a = kNoScales, c.n = 129; });
+  add_integers("padded", [](QuantizedCase& c) { c.padded = true, c.out = Element::bf16, c.n = 300; });
+  add_integers("few_sms", [](QuantizedCase& c) { c.max_sms = 1, c.n = 300, c.out = Element::bf16; });
+  add_integers("many_tiles", [](QuantizedCase& c) { c.m = 530, c.n = 1100, c.k = 144, c.out = Element::bf16; });
+  add_integers("invariant", [](QuantizedCase& c) { c.flags = QUERN_CALL_BATCH_INVARIANT, c.out = Element::bf16; });
+  add_integers("groups", [](QuantizedCase& c) { c.scales_a = c.scales_b = 64, c.k = 384; });
   add("many_128", [](QuantizedCase& c) { c.m = 150, c.k = 640; });
   add("many_64_zeros", [](QuantizedCase& c) {
     c.a = Code::f16, c.b = Code::uint4, c.scales_b = c.zeros = 64, c.m = 90, c.k = 576, c.scales_by_group = true;
@@ -217,6 +242,51 @@ TEST(QuantizedGemmNumbers, SumsOfIntegersAreExact) {
   }
 }
 
+// Of many rows the kernel is another, whose sums are as exact, and are scaled in the same order: the bits are those of
+// the first kernel, which is the only one with alignment 4. Sums beyond 2^24 are rounded once.
+TEST(QuantizedGemmNumbers, IntegersOfManyRowsHaveTheBitsOfFewer) {
+  for (const std::int64_t n : {77, 300}) {
+    for (const Element out : {Element::f32, Element::bf16}) {
+      QuantizedCase c;
+      c.name = "bits" + std::to_string(n), c.a = c.b = Code::int8, c.scales_a = c.scales_b = kLineScales, c.out = out;
+      c.m = 70, c.n = n, c.k = 1152, c.tensor_scales = true, c.relu = n == 300;
+      QuantizedProduct product(c);
+      for (std::int64_t k = 0; k < c.k; ++k) {
+        for (std::int64_t i = 0; i < 20; ++i) product.a.set_bits(k % 31 == i ? 0x7f : 0x80, i, k);
+        product.b.set_bits(0x80, 1, k), product.b.set_bits(0x7f, 2, k);
+      }
+      ASSERT_NO_FATAL_FAILURE(product.run());
+      if (n == 77) product.check();
+      const std::vector<unsigned char> many = product.out.memory();
+      product.args.alignment = 4, product.args.flags = 0;
+      product.out.poison();
+      ASSERT_NO_FATAL_FAILURE(product.run());
+      EXPECT_EQ(product.out.memory(), many) << n;
+    }
+  }
+}
+
+// Lines that are one and the same in memory have no tensor map.
+TEST(QuantizedGemmNumbers, OneLineForMany) {
+  for (const Code a : {Code::int8, Code::bf16}) {
+    QuantizedCase c;
+    c.name = "one line", c.a = a, c.b = Code::int8, c.scales_b = kLineScales, c.m = 90, c.n = 40;
+    QuantizedProduct product(c);
+    for (std::int64_t i = 1; i < c.m; ++i) {
+      for (std::int64_t k = 0; k < c.k; ++k) {
+        if (a == Code::bf16) {
+          product.a.array().set(product.a.get(0, k), i, k);
+        } else {
+          product.a.set_bits(static_cast<int>(product.a.get(0, k)), i, k);
+        }
+      }
+    }
+    product.a.array().box().tensor.strides[0] = 0;
+    ASSERT_NO_FATAL_FAILURE(product.run());
+    product.check();
+  }
+}
+
 // Results of 8 bits with a scale for each row's 128 columns, which a gate halves, too.
 TEST(QuantizedGemmNumbers, ResultsWithScales) {
   for (const bool gate : {false, true}) {
@@ -322,9 +392,10 @@ TEST(QuantizedGemmInvariance, ARowAlone) {
 // `host`: unfair scheduling and late delivery, by seed.
 TEST(QuantizedGemmScheduling, AnyOrderGivesTheSameBits) {
   if (on_cuda()) GTEST_SKIP() << "a GPU schedules as it likes: seeds are for the host target";
-  for (const std::int64_t rows : {5, 40, 70}) {
+  for (const std::int64_t rows : {5, 40, 70, 130}) {
     QuantizedCase c;
     c.name = "unfair", c.b = Code::uint4, c.zeros = c.scales_b = 64, c.m = rows, c.n = 200, c.k = 1280;
+    if (rows == 130) c.a = c.b = Code::int8, c.zeros = kNoScales, c.scales_b = kLineScales, c.out = Element::bf16;
     QuantizedProduct product(c);
     ASSERT_NO_FATAL_FAILURE(product.run());
     product.check();
@@ -387,6 +458,10 @@ const ForEveryTarget kLines{
     "quantized_gemm * variant=warpgroups a=f16 b=uint4 scale_b=f16 group=32 groups_b=1 zeros=1 gate=1",
     "quantized_gemm * variant=warpgroups b=e2m1 scale_b=e4m3 group=16 groups_b=1 epilogue=acc+col2 operand2=f16",
     "quantized_gemm * variant=warpgroups b=int8 scale_b=f32",
+    "quantized_gemm * variant=integers columns=64 a=int8 b=int8 scale_a=f32 scale_b=f32",
+    "quantized_gemm * variant=integers columns=176 a=int8 b=int8 scale_a=bf16 out=f32 epilogue=acc+col2 operand2=f16",
+    "quantized_gemm * variant=integers columns=192 a=int8 b=int8 scale_b=ue8m0 out=f16",
+    "quantized_gemm * variant=integers columns=256 a=int8 b=int8 scale_a=f32 scale_b=f32 gate=1",
 };
 
 }  // namespace

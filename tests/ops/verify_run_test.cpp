@@ -269,6 +269,9 @@ constexpr const char* kLines[] = {
     "quantized_gemm host variant=warpgroups b=uint4 scale_b=bf16 group=64 groups_b=1 zeros=1 gate=1",
     "quantized_gemm host variant=warpgroups a=f16 b=e2m1 scale_b=e4m3 group=16 groups_b=1",
     "quantized_gemm host variant=rows128 a=int8 b=int8 scale_a=f32 scale_b=f32 out=f32",
+    "quantized_gemm host variant=integers columns=128 a=int8 b=int8 scale_a=f32 scale_b=bf16 epilogue=acc+col2 "
+    "operand2=f16",
+    "quantized_gemm host variant=integers columns=256 a=int8 b=int8 scale_b=f32 gate=1",
     "quantized_gemm host variant=few8 columns=64 b=int8 scale_b=f32",
     "quantized_gemm host variant=few16 columns=32 b=uint4 scale_b=f16 group=32 groups_b=1 zeros=1",
     "quantized_gemm host variant=few32 columns=128 b=e2m1 scale_b=e4m3 group=16 groups_b=1 gate=1",

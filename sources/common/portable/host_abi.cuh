@@ -48,9 +48,9 @@ struct BulkCopy {
 };
 
 // One thread's operands of a product of its warpgroup.
-enum class Number : unsigned { bf16, f16, e4m3, e5m2 };
+enum class Number : unsigned { bf16, f16, e4m3, e5m2, i8 };
 struct Product {
-  float* d;
+  float* d;        // of i8: the bits of s32
   unsigned count;  // of d
   Number a_type, b_type;
   unsigned a_major, b_major;    // q::Major

@@ -20,6 +20,7 @@
 // Each thread by itself, while no product of these accumulators is in flight:
 //
 //   clear()                   sets all to zero
+//   integers_to_f32()         of products of integers: sums become f32, which everything else takes them for
 //   scale_rows(rows)          multiplies by rows[h] in row h of the thread's two
 //   add<first>(part)          element first + i += element i of `part`; first is a multiple of 32
 //   add_some<first, count>(part)  the same of the first `count` elements of `part`, a multiple of 4
@@ -78,6 +79,9 @@ class WarpgroupSums {
   }
   QUERN_DEVICE void clear() {
     for (f32& x : x_) x = 0.0f;
+  }
+  QUERN_DEVICE void integers_to_f32() {
+    for (f32& x : x_) x = static_cast<f32>(static_cast<i32>(bits_of(x)));
   }
   QUERN_DEVICE void scale_rows(const f32 (&rows)[2]) {
     for (int i = 0; i < kCount; ++i) x_[i] *= rows[i >> 1 & 1];

@@ -32,14 +32,13 @@ class WarpgroupSums {
   QUERN_DEVICE void multiply(u64 a, u64 b, bool accumulate) {
     static_assert(kUsed <= kCount);
     check_wgmma<A, B, a_major, b_major, kUsed>();
-#define QUERN_PRODUCT(count, n, registers)                                                                  \
-  if constexpr (kUsed == count) {                                                                           \
-    asm volatile(                                                                                           \
-        "{.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                           \
-        "wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers "}, %0, %1, p, 1, 1%4;}" ::"l"(a),           \
-        "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind),                              \
-        "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both), "n"(kFirst), "n"(kFirst + 1), "n"(kFirst + 2), \
-        "n"(kFirst + 3));                                                                                   \
+#define QUERN_PRODUCT(count, n, registers)                                                                          \
+  if constexpr (kUsed == count) {                                                                                   \
+    asm volatile(                                                                                                   \
+        "{.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n"                                                                   \
+        "wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers "}, %0, %1, p%4;}" ::"l"(a),                         \
+        "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind),                                      \
+        "C"(WgmmaTail<A, a_major, b_major>::both), "n"(kFirst), "n"(kFirst + 1), "n"(kFirst + 2), "n"(kFirst + 3)); \
   } else
     QUERN_EACH_COUNT(QUERN_PRODUCT) static_assert(kUsed < 0, "there is no such product");
 #undef QUERN_PRODUCT
@@ -55,6 +54,7 @@ class WarpgroupSums {
     }
   }
   QUERN_DEVICE void clear() { clear_from<0>(); }
+  QUERN_DEVICE void integers_to_f32() { convert_from<0>(); }
   QUERN_DEVICE void scale_rows(const f32 (&rows)[2]) { scale_from<0>(rows); }
   template <int first, class Part>
   QUERN_DEVICE void add(const Part& part) {
@@ -187,18 +187,18 @@ class WarpgroupSums {
   }
   template <int first>
   static QUERN_DEVICE void declare() {
-    asm volatile(".reg .f32 quern_warpgroup%0_<32>;" ::"n"(kFirst + first / 32));
+    // Of no type: sums may be f32 or s32.
+    asm volatile(".reg .b32 quern_warpgroup%0_<32>;" ::"n"(kFirst + first / 32));
     if constexpr (first + 32 < kCount) declare<first + 32>();
   }
   template <int group, class A, class B, Major b_major, int kUsed, bool kFresh>
   static QUERN_DEVICE void add_product(const u32 (&a)[4], u64 b) {
-#define QUERN_STEP(count, n, registers)                                                                              \
-  if constexpr (kUsed == count) {                                                                                    \
-    asm volatile("wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers                                              \
-                 "}, {%1,%2,%9,%10}, %0, %11, 1, 1%4;" ::"l"(b),                                                     \
-                 "r"(a[0]), "r"(a[1]), "C"(WgmmaText<A, B>::kind),                                                   \
-                 "C"(WgmmaMajors<sizeof(A), Major::k, b_major>::last), "n"(kFirst + group), "n"(kFirst + group + 1), \
-                 "n"(kFirst + group + 2), "n"(kFirst + group + 3), "r"(a[2]), "r"(a[3]), "n"(kFresh ? 0 : 1));       \
+#define QUERN_STEP(count, n, registers)                                                                           \
+  if constexpr (kUsed == count) {                                                                                 \
+    asm volatile("wgmma.mma_async.sync.aligned.m64n" n "%3 {" registers "}, {%1,%2,%9,%10}, %0, %11%4;" ::"l"(b), \
+                 "r"(a[0]), "r"(a[1]), "C"(WgmmaText<A, B>::kind), "C"(WgmmaTail<A, Major::k, b_major>::last),    \
+                 "n"(kFirst + group), "n"(kFirst + group + 1), "n"(kFirst + group + 2), "n"(kFirst + group + 3),  \
+                 "r"(a[2]), "r"(a[3]), "n"(kFresh ? 0 : 1));                                                      \
   } else
     QUERN_EACH_COUNT(QUERN_STEP) static_assert(kUsed < 0, "there is no such product");
 #undef QUERN_STEP
@@ -249,6 +249,13 @@ class WarpgroupSums {
     QUERN_STATEMENTS(kCount - first, QUERN_ZERO, "n"(kFirst + first / 32))
 #undef QUERN_ZERO
     if constexpr (first + 32 < kCount) clear_from<first + 32>();
+  }
+  template <int first>
+  static QUERN_DEVICE void convert_from() {
+#define QUERN_CONVERT(i) "cvt.rn.f32.s32 " QUERN_ELEMENT("0", i) ", " QUERN_ELEMENT("0", i) ";\n"
+    QUERN_STATEMENTS(kCount - first, QUERN_CONVERT, "n"(kFirst + first / 32))
+#undef QUERN_CONVERT
+    if constexpr (first + 32 < kCount) convert_from<first + 32>();
   }
   template <int group, int first, int count, class Part>
   static QUERN_DEVICE void add_from() {

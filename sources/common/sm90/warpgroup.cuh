@@ -5,7 +5,8 @@
 //                 are those of common/registers/warpgroup_sums.cuh and, with accumulators as arrays, of
 //                 common/sm90/wgmma.cuh. They run asynchronously: accumulators, operands in registers and tiles must
 //                 not be touched until wgmma_wait. Below d are accumulators, a operand A in registers. On the GPU sums
-//                 of 8-bit products keep about 14 bits: promote them every 128 of k
+//                 of 8-bit products keep about 14 bits: promote them every 128 of k. Those of integers
+//                 are s32 and exact (kIntegerSums), in the registers of f32 until they are converted
 //     wgmma_fence()                     before the first wgmma, and after d or a were written by anything else
 //     wgmma_commit()                    closes a group
 //     wgmma_wait<n>(d...)               waits until all but the n youngest groups are complete. Name the arrays that
@@ -41,12 +42,21 @@ template <>
 inline constexpr bool kWgmmaTakes<e5m2, e4m3> = true;
 template <>
 inline constexpr bool kWgmmaTakes<e5m2, e5m2> = true;
+template <>
+inline constexpr bool kWgmmaTakes<i8, i8> = true;
+// Whether sums of such products are s32.
+template <class A>
+inline constexpr bool kIntegerSums = false;
+template <>
+inline constexpr bool kIntegerSums<i8> = true;
 
 // What a wgmma of these cannot be, at compile time.
 template <class A, class B, Major a_major, Major b_major, int count>
 QUERN_DEVICE constexpr void check_wgmma() {
-  static_assert(kWgmmaTakes<A, B>, "wgmma takes bf16, f16 (the same twice), e4m3 and e5m2 (any two)");
+  static_assert(kWgmmaTakes<A, B>, "wgmma takes bf16, f16, i8 (the same twice), e4m3 and e5m2 (any two)");
   static_assert(count % 4 == 0 && count >= 4 && count <= 128, "wgmma: d has n / 2 elements, n = 8 to 256 by 8");
+  static_assert(!kIntegerSums<A> || count <= 12 || count % 8 == 0,
+                "wgmma of integers: beyond 24 n is a multiple of 16");
   static_assert(sizeof(A) == 2 || (a_major == Major::k && b_major == Major::k), "8-bit operands of wgmma are k-major");
 }
 

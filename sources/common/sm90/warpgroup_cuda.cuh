@@ -34,17 +34,30 @@ template <>
 struct WgmmaText<e5m2, e5m2> {
   static constexpr char kind[] = "k32.f32.e5m2.e5m2";
 };
-// The transpositions, which only 16-bit types have, of both operands or of B alone.
+template <>
+struct WgmmaText<i8, i8> {
+  static constexpr char kind[] = "k32.s32.s8.s8";
+};
+// What follows the operands: the signs of both, which integers have not, and the transpositions, which only 16-bit
+// types have, of both operands or of B alone.
+template <int bytes, bool integers, Major a, Major b>
+struct WgmmaTailText {
+  static constexpr char both[] = ",1,1";
+  static constexpr char last[] = ",1,1";
+};
 template <int bytes, Major a, Major b>
-struct WgmmaMajors {
+struct WgmmaTailText<bytes, true, a, b> {
   static constexpr char both[] = "";
   static constexpr char last[] = "";
 };
 template <Major a, Major b>
-struct WgmmaMajors<2, a, b> {
-  static constexpr char both[] = {',', '0' + static_cast<int>(a), ',', '0' + static_cast<int>(b), 0};
-  static constexpr char last[] = {',', '0' + static_cast<int>(b), 0};
+struct WgmmaTailText<2, false, a, b> {
+  static constexpr char both[] = {',', '1', ',', '1', ',', '0' + static_cast<int>(a), ',', '0' + static_cast<int>(b),
+                                  0};
+  static constexpr char last[] = {',', '1', ',', '1', ',', '0' + static_cast<int>(b), 0};
 };
+template <class A, Major a, Major b>
+using WgmmaTail = WgmmaTailText<static_cast<int>(sizeof(A)), kIntegerSums<A>, a, b>;
 
 QUERN_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 QUERN_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }

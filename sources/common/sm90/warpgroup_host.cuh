@@ -16,6 +16,8 @@ template <>
 inline constexpr Number kNumber<e4m3> = Number::e4m3;
 template <>
 inline constexpr Number kNumber<e5m2> = Number::e5m2;
+template <>
+inline constexpr Number kNumber<i8> = Number::i8;
 
 template <class A, class B, Major a_major, Major b_major, int count>
 QUERN_DEVICE void product(f32 (&d)[count], const u32* a_registers, u64 a, u64 b, bool accumulate) {

@@ -114,14 +114,14 @@ namespace q {
   if constexpr (count == 4 * m) { \
     asm volatile("{.reg .pred p; setp.ne.b32 p, " p2 ", 0;\n" \
                  "wgmma.mma_async.sync.aligned.m64n" n p3 " {" QUERN_REGISTERS_##m "}, " p0 ", " p1 \
-                 ", p, 1, 1" p4 ";}" \
+                 ", p" p4 ";}" \
                  : QUERN_OPERANDS_##m \
                  : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind), \
-                   "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both)); \
+                   "C"(WgmmaTail<A, a_major, b_major>::both)); \
   }
 // One step of four; the descriptors of the first are moved on in between.
 #define QUERN_WGMMA_STEP(m, n, p2, p3, p4, p) \
-  "wgmma.mma_async.sync.aligned.m64n" n p3 " {" QUERN_REGISTERS_##m "}, a, b, " p ", 1, 1" p4 ";\n"
+  "wgmma.mma_async.sync.aligned.m64n" n p3 " {" QUERN_REGISTERS_##m "}, a, b, " p p4 ";\n"
 #define QUERN_WGMMA_ON(p5, p6) \
   "add.u32 al, al, " p5 "; add.u32 bl, bl, " p6 ";\n" \
   "mov.b64 a, {al, ah}; mov.b64 b, {bl, bh};\n"
@@ -135,32 +135,35 @@ namespace q {
                              QUERN_WGMMA_STEP(m, n, p2, p3, p4, "1") "}" \
                  : QUERN_OPERANDS_##m \
                  : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "C"(WgmmaText<A, B>::kind), \
-                   "C"(WgmmaMajors<sizeof(A), a_major, b_major>::both), "n"(a_bytes / 16), "n"(b_bytes / 16)); \
+                   "C"(WgmmaTail<A, a_major, b_major>::both), "n"(a_bytes / 16), "n"(b_bytes / 16)); \
   }
 #define QUERN_WGMMA_REGISTERS(m, n, p0, p1, p2, p3, p4, p5, p6, p7) \
   if constexpr (count == 4 * m) { \
     asm volatile("{.reg .pred p; setp.ne.b32 p, " p5 ", 0;\n" \
                  "wgmma.mma_async.sync.aligned.m64n" n p6 " {" QUERN_REGISTERS_##m "}, {" p0 "," p1 "," p2 "," p3 \
-                 "}, " p4 ", p, 1, 1" p7 ";}" \
+                 "}, " p4 ", p" p7 ";}" \
                  : QUERN_OPERANDS_##m \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(accumulate)), \
-                   "C"(WgmmaText<A, B>::kind), "C"(WgmmaMajors<sizeof(A), Major::k, b_major>::last)); \
+                   "C"(WgmmaText<A, B>::kind), "C"(WgmmaTail<A, Major::k, b_major>::last)); \
   }
 // clang-format on
 
 template <class A, class B = A, Major a_major = Major::k, Major b_major = Major::k, int count>
 QUERN_DEVICE void wgmma(f32 (&d)[count], u64 a, u64 b, bool accumulate) {
   check_wgmma<A, B, a_major, b_major, count>();
+  static_assert(!kIntegerSums<A>, "arrays hold f32; common/registers/warpgroup_sums.cuh has sums of integers");
   QUERN_WGMMA_FOR_EACH_N(QUERN_WGMMA_SHARED)
 }
 template <int a_bytes, int b_bytes, class A, class B = A, Major a_major = Major::k, Major b_major = Major::k, int count>
 QUERN_DEVICE void wgmma_four(f32 (&d)[count], u64 a, u64 b, bool accumulate) {
   check_wgmma<A, B, a_major, b_major, count>();
+  static_assert(!kIntegerSums<A>, "arrays hold f32; common/registers/warpgroup_sums.cuh has sums of integers");
   QUERN_WGMMA_FOR_EACH_N(QUERN_WGMMA_FOUR)
 }
 template <class A, class B = A, Major a_major = Major::k, Major b_major = Major::k, int count>
 QUERN_DEVICE void wgmma(f32 (&d)[count], const u32 (&a)[4], u64 b, bool accumulate) {
   check_wgmma<A, B, a_major, b_major, count>();
+  static_assert(!kIntegerSums<A>, "arrays hold f32; common/registers/warpgroup_sums.cuh has sums of integers");
   static_assert(a_major == Major::k, "an operand in registers has one layout");
   QUERN_WGMMA_FOR_EACH_N(QUERN_WGMMA_REGISTERS)
 }

@@ -25,6 +25,24 @@ static_assert(!kOutScale || (kOutTileN % kSliceN == 0 && !kGate));
 // no room for them.
 inline constexpr bool kTileScales = kScaled && !kOutScale;
 
+// The scales of a tile's lines, as GemmParams has them. Another op that shares this kernel has a class of its own with
+// these two functions; lines that there are not may have any scale.
+class LineScales {
+ public:
+  QUERN_DEVICE explicit LineScales(const GemmParams& p) : p_(p) {}
+  QUERN_DEVICE f32 of_row(const Work& work, i32 line) const {
+    const i32 source = source_row(p_, work, line);
+    return scale_of_row(p_, work, source < 0 ? 0 : source);
+  }
+  QUERN_DEVICE f32 of_column(const Work& work, i32 line) const {
+    const i32 c = work.column + line + (kGate && line >= kOutTileN ? p_.n / 2 - kOutTileN : 0);
+    return p_.scale_b[work.group * p_.scale_b_group + (c < p_.n ? c : p_.n - 1) * p_.scale_b_row];
+  }
+
+ private:
+  const GemmParams& p_;
+};
+
 // The scales of a tile's rows and columns. A warpgroup loads them while its first products are in flight and keeps them
 // until its sums are complete, those of the columns spread over its threads.
 struct ResultScales {
@@ -32,18 +50,10 @@ struct ResultScales {
   f32 row[2];
   f32 column[kOfThread];
 
-  QUERN_DEVICE void load(const GemmParams& p, const Work& work, i32 line) {
-    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) {
-      const i32 source = source_row(p, work, line + 8 * h);
-      row[h] = p.scale_a[work.group * p.scale_a_group + (source < 0 ? 0 : source) * p.scale_a_row];
-    }
-    const f32* from = p.scale_b + work.group * p.scale_b_group;
-    QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) {
-      // Columns beyond the last are not stored, so they may take any scale.
-      const i32 of_tile = i * 128 + thread_index() % 128,
-                c = work.column + of_tile + (kGate && of_tile >= kOutTileN ? p.n / 2 - kOutTileN : 0);
-      column[i] = from[(c < p.n ? c : p.n - 1) * p.scale_b_row];
-    }
+  template <class Scales>
+  QUERN_DEVICE void load(const Scales& scales, const Work& work, i32 line) {
+    QUERN_UNROLL for (i32 h = 0; h < 2; ++h) row[h] = scales.of_row(work, line + 8 * h);
+    QUERN_UNROLL for (i32 i = 0; i < kOfThread; ++i) column[i] = scales.of_column(work, i * 128 + thread_index() % 128);
   }
   // Writes the column scales to shared memory, for all threads of the warpgroup; `id` is the warpgroup's named barrier
   // for this.

@@ -1,8 +1,9 @@
 // How a consumer warpgroup multiplies the k blocks of a tile.
 //
-// The tensor cores keep about 14 bits of sums of 8-bit products. They are promoted, that is added to f32 accumulators
-// in registers: after every 256 of k, or after every 128 with block scales and with the overlapped epilogue, which
-// apply block scales or row scales at each promotion.
+// The tensor cores keep about 14 bits of sums of products of 8-bit floating point. They are promoted, that is added to
+// f32 accumulators in registers: after every 256 of k, or after every 128 with block scales and with the overlapped
+// epilogue, which apply block scales or row scales at each promotion. Sums of integers are exact and stay where they
+// are.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +12,7 @@
 
 namespace q {
 
-inline constexpr bool kPromoted = sizeof(ElementA) == 1;
+inline constexpr bool kPromoted = sizeof(ElementA) == 1 && !kIntegerSums<ElementA>;
 // Products that are to be promoted need registers beside the accumulators, so wide tiles are multiplied in two passes,
 // one half of the columns after the other.
 inline constexpr i32 kPassN = kPromoted && kTileN > 192 ? kTileN / 2 : kTileN;
