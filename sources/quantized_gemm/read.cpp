@@ -4,7 +4,7 @@
 #include <string>
 
 #include "jit/error.h"
-#include "sources/quantized_gemm/shape.h"
+#include "sources/quantized_gemm/plan/shape.h"
 
 namespace quern::ops::quantized_gemm {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "sources/ops.h"
-#include "sources/quantized_gemm/shape.h"
+#include "sources/quantized_gemm/plan/shape.h"
 #include "sources/verify/product.h"
 
 namespace quern::ops::quantized_gemm {

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "common/sm90/warpgroup.cuh"
-#include "quantized_gemm/numbers.cuh"
+#include "quantized_gemm/kernels/shared/numbers.cuh"
 
 namespace q {
 

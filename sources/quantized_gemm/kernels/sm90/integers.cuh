@@ -2,7 +2,7 @@
 // quantized_gemm. Sums are exact, and scaled in the order of product.cuh, so both give the same bits.
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/sm90/persistent_roles.cuh"
-#include "quantized_gemm/scales.cuh"
+#include "quantized_gemm/kernels/shared/scales.cuh"
 
 namespace q {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gemm/kernels/shared/source.cuh"
-#include "quantized_gemm/numbers.cuh"
+#include "quantized_gemm/kernels/shared/numbers.cuh"
 #include "quantized_gemm/params.cuh"
 
 namespace q {

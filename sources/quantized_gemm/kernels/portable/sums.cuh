@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gemm/kernels/shared/tile.cuh"
-#include "quantized_gemm/staged.cuh"
+#include "quantized_gemm/kernels/portable/staged.cuh"
 
 namespace q {
 

@@ -5,7 +5,7 @@
 // The warps of a block meet once a chunk of k, of which they share a's rows; their sums are added up in shared memory.
 // A tile belongs to one block of threads or to several, which divide its k blocks (stream-K).
 // SPDX-License-Identifier: Apache-2.0
-#include "quantized_gemm/few/sums.cuh"
+#include "quantized_gemm/kernels/few/sums.cuh"
 // This asks for what stands in sums.cuh.
 #include "gemm/kernels/shared/store.cuh"
 

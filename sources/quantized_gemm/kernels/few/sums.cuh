@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quantized_gemm/few/tokens.cuh"
+#include "quantized_gemm/kernels/few/tokens.cuh"
 
 namespace q {
 

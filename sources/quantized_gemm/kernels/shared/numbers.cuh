@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quantized_gemm/decode.cuh"
+#include "quantized_gemm/kernels/shared/decode.cuh"
 
 namespace q {
 

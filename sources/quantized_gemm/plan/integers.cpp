@@ -7,7 +7,7 @@
 #include "sources/gemm/plan/cost.h"
 #include "sources/gemm/plan/maps.h"
 #include "sources/launch.h"
-#include "sources/quantized_gemm/shape.h"
+#include "sources/quantized_gemm/plan/shape.h"
 
 namespace quern::ops::quantized_gemm {
 namespace {

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "gemm/kernels/shared/stream_k.cuh"
-#include "quantized_gemm/scales.cuh"
+#include "quantized_gemm/kernels/shared/scales.cuh"
 
 namespace q {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "gemm/kernels/shared/dense_tiles.cuh"
-#include "quantized_gemm/scales.cuh"
+#include "quantized_gemm/kernels/shared/scales.cuh"
 
 namespace q {
 

@@ -8,7 +8,7 @@
 #include "jit/error.h"
 #include "sources/divisor.h"
 #include "sources/ops.h"
-#include "sources/quantized_gemm/shape.h"
+#include "sources/quantized_gemm/plan/shape.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::quantized_gemm {

@@ -23,6 +23,8 @@ enum class Variant : std::uint8_t { rows16, rows32, rows64, rows128, few8, few16
 inline constexpr int kVariants = 9;
 constexpr bool is_few(Variant variant) { return variant >= Variant::few8 && variant <= Variant::few32; }
 
+constexpr int rows_of(Variant few) { return few == Variant::few8 ? 8 : few == Variant::few16 ? 16 : 32; }
+
 constexpr int bits_of(Code code) {
   if (code == Code::f16 || code == Code::bf16) return 16;
   return code == Code::int4 || code == Code::uint4 || code == Code::e2m1 ? 4 : 8;
@@ -80,6 +82,9 @@ std::optional<Shape> choose_integers(Shape shape, const Extents& call, const jit
 // The shape with the lowest tile that holds the rows, as far as there is room for it; where the choice may depend on
 // the number of rows, many take Variant::warpgroups. Throws Error(QUERN_UNSUPPORTED) where there is room for none.
 Shape choose(const Shape& shape, const Extents& call, const jit::TargetInfo& target);
+// The shape itself, or what is taken instead where a target has no room for it. Throws Error(QUERN_UNSUPPORTED) where
+// there is room for nothing.
+Shape fitting(Shape shape, const jit::TargetInfo& target);
 // Whether few rows are sooner done if blocks of threads divide the k of tiles.
 bool pays_to_divide(const Shape& shape, const Extents& call);
 

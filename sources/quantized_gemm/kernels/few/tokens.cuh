@@ -4,7 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "quantized_gemm/few/weights.cuh"
+#include "quantized_gemm/kernels/few/weights.cuh"
 
 namespace q {
 

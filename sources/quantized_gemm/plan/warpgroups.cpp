@@ -1,7 +1,7 @@
 // The variant for many rows on Hopper: which products it takes, its tiles, the tensor maps and the launch.
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/launch.h"
-#include "sources/quantized_gemm/shape.h"
+#include "sources/quantized_gemm/plan/shape.h"
 
 namespace quern::ops::quantized_gemm {
 namespace {

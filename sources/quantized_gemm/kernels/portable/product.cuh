@@ -4,7 +4,7 @@
 // Sums of a group are scaled before they are added to those of the groups before it, in f32. A tile belongs to one
 // block of threads or to several, which divide its k blocks (stream-K).
 // SPDX-License-Identifier: Apache-2.0
-#include "quantized_gemm/sums.cuh"
+#include "quantized_gemm/kernels/portable/sums.cuh"
 // Both ask for what stands in sums.cuh.
 #include "gemm/kernels/shared/store.cuh"
 #include "gemm/kernels/shared/stream_k.cuh"
