@@ -266,24 +266,38 @@ TEST(QuantizedGemmNumbers, IntegersOfManyRowsHaveTheBitsOfFewer) {
   }
 }
 
-// Lines that are one and the same in memory have no tensor map.
+// Lines that are one and the same in memory have no tensor map; what lies behind that line is none of them.
 TEST(QuantizedGemmNumbers, OneLineForMany) {
   for (const Code a : {Code::int8, Code::bf16}) {
     QuantizedCase c;
     c.name = "one line", c.a = a, c.b = Code::int8, c.scales_b = kLineScales, c.m = 90, c.n = 40;
     QuantizedProduct product(c);
-    for (std::int64_t i = 1; i < c.m; ++i) {
+    const auto set_line = [&](std::int64_t i, bool first) {
       for (std::int64_t k = 0; k < c.k; ++k) {
         if (a == Code::bf16) {
-          product.a.array().set(product.a.get(0, k), i, k);
+          product.a.array().set(first ? product.a.get(0, k) : 3.0, i, k);
         } else {
-          product.a.set_bits(static_cast<int>(product.a.get(0, k)), i, k);
+          product.a.set_bits(first ? static_cast<int>(product.a.get(0, k)) : 3, i, k);
         }
       }
-    }
-    product.a.array().box().tensor.strides[0] = 0;
+    };
+    for (std::int64_t i = 1; i < c.m; ++i) set_line(i, true);
     ASSERT_NO_FATAL_FAILURE(product.run());
     product.check();
+    std::vector<double> apart;
+    for (std::int64_t j = 0; j < c.n; ++j) apart.push_back(product.out.get(0, j));
+    for (std::int64_t i = 1; i < c.m; ++i) set_line(i, false);
+    product.a.array().box().tensor.strides[0] = 0;
+    product.args.flags = 0;
+    product.out.poison();
+    ASSERT_NO_FATAL_FAILURE(product.run());
+    for (std::int64_t i = 0; i < c.m; ++i) {
+      for (std::int64_t j = 0; j < c.n; ++j) {
+        const double exact = apart[static_cast<std::size_t>(j)];
+        ASSERT_NEAR(product.out.get(i, j), exact, a == Code::int8 ? 0.0 : 1e-4 * std::fabs(exact) + 1e-3)
+            << i << " " << j;
+      }
+    }
   }
 }
 
