@@ -23,6 +23,11 @@ constexpr std::uint32_t kMostBytes = 96 * 1024;  // of bins in shared memory: tw
 constexpr std::uint32_t kCopyBytes = 32 * 1024;  // of several copies of them
 constexpr std::int64_t kLeastPart = 16 * 1024;   // elements for which another block is worth its while
 constexpr std::int64_t kBlocksPerSm = 2;
+// Of more bins than two blocks have room for each block counts a range, in nearly all of a multiprocessor's shared
+// memory. Each range reads the numbers again, which counting in memory is worth from so many on; and a block zeroes and
+// adds up its range, which is worth it from as many numbers a bin on.
+constexpr std::uint32_t kRangeReserve = 1024, kBehindRange = 16;
+constexpr std::int64_t kMostRanges = 8, kLeastNumbersPerBin = 2;
 
 enum class Stage : std::uint8_t { count, zero };
 struct Shape {
@@ -30,6 +35,7 @@ struct Shape {
   Dtype x = Dtype::i32;
   bool vectors = true;  // 16 bytes at once, else an element
   bool shared = true;   // the bins
+  bool ranges = false;  // a block has a part of the bins
 };
 
 constexpr Names<Stage, 2> kStages = {{{"count", Stage::count}, {"zero", Stage::zero}}};
@@ -41,10 +47,12 @@ constexpr Names<Dtype, 7> kElements = {{{"int32", Dtype::i32},
                                         {"f16", Dtype::f16},
                                         {"bf16", Dtype::bf16}}};
 constexpr bool counts(const Shape& shape) { return shape.stage == Stage::count; }
+constexpr bool counts_shared(const Shape& shape) { return counts(shape) && shape.shared; }
 constexpr auto kConstants = describe<Shape>(
     tag_histogram, "histogram", choice<&Shape::stage>("stage", nullptr, kStages),
     choice<&Shape::x>("dtype", nullptr, kElements).when(counts), flag<&Shape::vectors>("vectors", nullptr).when(counts),
-    flag<&Shape::shared>("shared", "SHARED_BINS").when(counts));
+    flag<&Shape::shared>("shared", "SHARED_BINS").when(counts),
+    flag<&Shape::ranges>("ranges", nullptr).optional().when(counts_shared));
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -71,6 +79,7 @@ const char* element_of(Dtype dtype) {
 }
 
 std::uint32_t most_bytes(const jit::TargetInfo& target) { return std::min(target.shared_per_block, kMostBytes); }
+std::uint32_t range_bytes(const jit::TargetInfo& target) { return target.shared_per_block - kRangeReserve; }
 
 jit::Unit unit(const jit::Spec& spec) {
   const Shape shape = kConstants.to_shape(spec);
@@ -83,7 +92,9 @@ jit::Unit unit(const jit::Spec& spec) {
     unit.constants.push_back({"ELEMENT", element_of(shape.x)});
     unit.constants.push_back({"FLOATS", is_float(shape.x) ? "1" : "0"});
     unit.constants.push_back({"WIDTH", std::to_string(width_of(shape))});
-    if (shape.shared) unit.max_shared_bytes = most_bytes(jit::limits_of(unit.target));
+    unit.constants.push_back({"RANGES", shape.ranges ? "1" : "0"});
+    const jit::TargetInfo limits = jit::limits_of(unit.target);
+    if (shape.shared) unit.max_shared_bytes = shape.ranges ? range_bytes(limits) + kBehindRange : most_bytes(limits);
   }
   unit.source = embedded(counts(shape) ? "histogram/histogram.cuh" : "histogram/zero.cuh");
   unit.headers = device_headers(unit.target);
@@ -106,6 +117,7 @@ void read_range(const quern_histogram_args& args, bool floats, q::HistogramParam
     if (args.low != 0.0f) refuse_value("low", double{args.low}, "0, of integers");
     if (args.high != 0.0f) refuse_value("high", double{args.high}, "0, of integers");
     p->first = args.first, p->narrow = args.first >= INT32_MIN && args.first <= INT32_MAX;
+    p->plain = p->narrow && p->above < 0 && args.first + p->bins - 1 <= INT32_MAX;
     return;
   }
   if (args.first != 0) refuse_value("first", args.first, "0, of floats");
@@ -113,6 +125,18 @@ void read_range(const quern_histogram_args& args, bool floats, q::HistogramParam
   if (!(args.high > args.low)) refuse_value("high", double{args.high}, "numbers above low");
   if (!std::isfinite(args.high - args.low)) refuse_value("high", double{args.high}, "less than 2^128 above low");
   p->low = args.low, p->high = args.high, p->scale = static_cast<float>(p->bins) / (args.high - args.low);
+}
+
+// Whether bins that have no room in shared memory are counted there in ranges.
+void read_ranges(const Call& call, Problem* problem) {
+  q::HistogramParams& p = problem->params;
+  const std::int64_t most = range_bytes(call.device->limits) / 128 * 32, ranges = (p.bins + most - 1) / most;
+  if (ranges > kMostRanges || p.n < kLeastNumbersPerBin * p.bins) return;
+  problem->shape.shared = problem->shape.ranges = true;
+  p.ranges = static_cast<q::i32>(ranges);
+  // Equal ones, of whole lines of counts.
+  constexpr std::int64_t kWhole = 32;
+  p.range_bins = static_cast<q::i32>(((p.bins + ranges - 1) / ranges + kWhole - 1) / kWhole * kWhole);
 }
 
 Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, bool may_lack_data) {
@@ -151,17 +175,21 @@ Problem read_problem(const quern_histogram_args& args, const Runtime& runtime, b
   const bool rows_aligned = p.rows <= 1 || x.strides[0] * bytes_of(x.dtype) % 16 == 0;
   problem.shape = {Stage::count, x.dtype, call.alignment == 16 && rows_aligned,
                    bytes <= most_bytes(call.device->limits)};
-  p.copies = 1;
+  p.copies = p.ranges = 1;
+  if (!problem.shape.shared) read_ranges(call, &problem);
   constexpr int kWarps = q::kHistogramThreads / 64;
   while (p.copies < kWarps && static_cast<std::uint32_t>(2 * p.copies) * bytes <= kCopyBytes) p.copies *= 2;
-  problem.shared_bytes = problem.shape.shared ? static_cast<std::uint32_t>(p.copies) * bytes : 0;
-  const std::int64_t room = std::max<std::int64_t>(call.sms * kBlocksPerSm / std::max(p.rows, 1), 1);
-  const std::int64_t parts = std::clamp<std::int64_t>(p.n / kLeastPart, 1, room),
-                     chunks = p.n / width_of(problem.shape);
+  problem.shared_bytes = !problem.shape.shared  ? 0
+                         : problem.shape.ranges ? static_cast<std::uint32_t>(p.range_bins) * 4 + kBehindRange
+                                                : static_cast<std::uint32_t>(p.copies) * bytes;
+  const std::int64_t blocks = call.sms * (problem.shape.ranges ? 1 : kBlocksPerSm),
+                     room = std::max<std::int64_t>(blocks / std::max(p.rows, 1) / p.ranges, 1),
+                     least = problem.shape.ranges ? std::max<std::int64_t>(kLeastPart, p.range_bins) : kLeastPart;
+  const std::int64_t parts = std::clamp<std::int64_t>(p.n / least, 1, room), chunks = p.n / width_of(problem.shape);
   if (chunks > INT32_MAX) refuse_extent("x", 1, x.shape[1], "0 to 2^31 - 1 where rows are not aligned to 16 bytes");
   p.part = static_cast<q::i32>(std::max<std::int64_t>((chunks + parts - 1) / parts, 1));
   p.parts = static_cast<q::i32>(parts);
-  problem.most_blocks = args.max_sms > 0 ? call.sms * kBlocksPerSm : INT32_MAX;
+  problem.most_blocks = args.max_sms > 0 ? blocks : INT32_MAX;
   problem.zeroes = !p.accumulate && (p.parts > 1 || !problem.shape.shared);
   return problem;
 }
@@ -185,6 +213,10 @@ void prepare(const Runtime& runtime, const quern_histogram_args& args) {
   Shape shape = read_problem(args, runtime, true).shape;
   kernel_of({Stage::zero}, runtime, args);
   kernel_of(shape, runtime, args);
+  if (shape.shared && !shape.ranges) return;
+  // Of fewer numbers, and of fewer bins.
+  shape.shared = !shape.shared, shape.ranges = false;
+  kernel_of(shape, runtime, args);
   if (shape.shared) return;
   shape.shared = true;
   kernel_of(shape, runtime, args);
@@ -207,7 +239,8 @@ void run(const Runtime& runtime, const quern_histogram_args& args) {
     launch.grid[0] = blocks((std::int64_t{p.rows} * p.bins + q::kHistogramThreads - 1) / q::kHistogramThreads);
     ops::launch(runtime, *zero, launch, "launching histogram's zeros", p);
   }
-  launch.grid[0] = blocks(std::int64_t{p.rows} * p.parts);
+  launch.grid[0] = blocks(std::int64_t{p.rows} * p.parts * p.ranges);
+  launch.block[0] = problem.shape.ranges ? q::kRangeThreads : q::kHistogramThreads;
   launch.shared_bytes = problem.shared_bytes;
   ops::launch(runtime, *kernel, launch, "launching histogram", p);
 }

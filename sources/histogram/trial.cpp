@@ -13,9 +13,11 @@ using namespace verify;
 
 bool is_float(Dtype dtype) { return dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::f32; }
 
-// Bins in shared memory and more than there is room for; whole vectors and rows that no vector divides.
+// Bins in shared memory and more than there is room for, the latter also in ranges; whole vectors and rows that no
+// vector divides.
 void make(const Given& given, int which, Trial& trial) {
-  const std::int64_t rows = 3, n = which % 2 == 0 ? 4096 : 4001, bins = which / 2 == 0 ? 64 : 60000;
+  const std::int64_t rows = 3, bins = which / 2 == 0 ? 64 : 60000,
+                     n = (which % 2 == 0 ? 4096 : 4001) + (given.flag("ranges") ? 2 * bins : 0);
   const Dtype dtype = given.dtype("dtype", Dtype::i32);
   quern_histogram_args args{};
   const Field& x = is_float(dtype) ? trial.uniform(dtype, {rows, n}, -0.1, 1.1) : trial.given(dtype, {rows, n});

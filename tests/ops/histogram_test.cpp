@@ -15,6 +15,7 @@ namespace {
 
 const ForEveryTarget kTemplates = {
     "histogram * stage=count dtype=int32 vectors=1 shared=1",
+    "histogram * stage=count dtype=f32 vectors=1 shared=1 ranges=1",
 };
 constexpr ThreeCalls<quern_histogram_args> kHistogram{quern_histogram, quern_histogram_workspace,
                                                       quern_histogram_prepare};
@@ -146,6 +147,23 @@ std::vector<HistogramCase> histogram_cases() {
   for (const std::int64_t bins : {1, 256, 5003, 70001})
     add("bins" + std::to_string(bins), [&](HistogramCase& c) { c.bins = bins, c.wide = bins == 70001; });
   add("f32_bins70001", [](HistogramCase& c) { c.bins = 70001, c.x = Counted::f32, c.accumulate = true; });
+  // More bins than one block has room for, and numbers enough: ranges of them.
+  add("ranges", [](HistogramCase& c) { c.rows = 1, c.n = 150001, c.bins = 70001; });
+  add("ranges_accumulated", [](HistogramCase& c) {
+    c.rows = 2, c.n = 270002, c.bins = 130001, c.accumulate = c.wide = c.clamp = true, c.first = -70000;
+  });
+  add("ranges_f32", [](HistogramCase& c) { c.x = Counted::f32, c.n = 140003, c.bins = 60001, c.clamp = true; });
+  add("ranges_far", [](HistogramCase& c) {
+    c.x = Counted::i64, c.n = 131003, c.bins = 60001, c.first = std::numeric_limits<std::int64_t>::max() - 60100;
+  });
+  // Bins beyond the largest number of 32 bits are not the smallest ones.
+  add("ranges_end", [](HistogramCase& c) { c.n = 131003, c.bins = 60001, c.first = INT32_MAX - 30000; });
+  add("ranges_of_bytes", [](HistogramCase& c) { c.x = Counted::u8, c.n = 120011, c.bins = 59999, c.gap = 5; });
+  add("ranges_parts", [](HistogramCase& c) { c.rows = 1, c.n = 400001, c.bins = 60001; });
+  add("ranges_parts_wide", [](HistogramCase& c) { c.rows = 1, c.n = 400001, c.bins = 60001, c.wide = true; });
+  add("ranges_parts_odd", [](HistogramCase& c) { c.rows = 3, c.n = 300001, c.bins = 58000, c.clamp = true; });
+  add("ranges_one_value", [](HistogramCase& c) { c.n = 290009, c.bins = 60001, c.one_value = c.wide = true; });
+  add("ranges_alignment_4", [](HistogramCase& c) { c.n = 150001, c.bins = 70001, c.alignment = 4, c.max_sms = 1; });
   add("parts", [](HistogramCase& c) { c.n = 40009, c.rows = 1; });
   add("parts_accumulated", [](HistogramCase& c) { c.n = 33333, c.rows = 1, c.accumulate = c.wide = c.clamp = true; });
   add("accumulated", [](HistogramCase& c) { c.accumulate = true, c.first = -7; });
@@ -173,9 +191,10 @@ TEST(HistogramScheduling, ChangesNothing) {
   if (on_cuda()) GTEST_SKIP() << "the GPU has a schedule of its own";
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     const Context unfair = unfair_context(seed);
-    for (const std::int64_t bins : {40, 70001}) {
+    for (const std::int64_t bins : {40, 70001, 58001}) {
       HistogramCase c;
       c.name = "unfair", c.bins = bins, c.max_sms = seed == 0 ? 1 : 0;
+      if (bins == 58001) c.n = 2 * bins, c.rows = 1;  // in ranges
       Counting counting(c);
       ASSERT_NO_FATAL_FAILURE(counting.run(unfair.get()));
       counting.check();

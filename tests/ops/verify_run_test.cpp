@@ -261,6 +261,7 @@ constexpr const char* kLines[] = {
     "scatter host stage=move x=bf16 out=f32 width=4 add=1 sorted=1",
     "scatter host stage=finish out=f32 width=4",
     "histogram host stage=count dtype=int32 vectors=1 shared=1",
+    "histogram host stage=count dtype=int32 vectors=1 shared=1 ranges=1",
     "sort host stage=row keys=f32 value_bytes=4 most=512",
     "sort host stage=scan",
     "sort host stage=scatter keys=uint32 value_bytes=4",

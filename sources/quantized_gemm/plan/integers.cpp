@@ -39,7 +39,7 @@ gemm::Shape as_gemm(const Shape& shape) {
 // How long the first kernel takes for tiles of 128 rows, in microseconds, roughly, as an H200 had it: of a k block of
 // 128 each multiprocessor, of a launch, and of blocks' sums. Where tiles are few it divides k, which this one does not.
 double cost_of_first_kernel(const Extents& call) {
-  constexpr double kKBlock = 1.08, kLaunch = 6, kSums = 6;
+  constexpr double kKBlock = 1.08, kLaunch = 6, kSums = 16;
   constexpr std::int64_t kFewestKBlocks = 4;
   const std::int64_t tiles = (call.rows + 127) / 128 * ((call.lines + 127) / 128), k_blocks = (call.k + 127) / 128;
   const std::int64_t blocks = std::clamp<std::int64_t>(tiles * k_blocks / kFewestKBlocks, 1, call.sms);
