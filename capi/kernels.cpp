@@ -9,6 +9,7 @@
 #include "capi/context.h"
 #include "sources/checked.h"
 #include "sources/kernel/kernel.h"
+#include "sources/launch.h"
 
 namespace quern::capi {
 namespace {
@@ -145,13 +146,6 @@ jit::Launch read_launch(const quern_kernel& handle, const quern_launch& given) {
   return launch;
 }
 
-void check_stream(jit::Driver& driver, void* stream) {
-  const int other = driver.stream_device_mismatch(stream);
-  if (other == 0) return;
-  refuse("stream belongs to device " + std::to_string(other - 1) + "; this context's is device " +
-         std::to_string(driver.device().device_id));
-}
-
 }  // namespace
 
 quern_kernel* Kernels::handle(const quern_context& context, const jit::Kernel* kernel) {
@@ -222,7 +216,6 @@ int32_t quern_kernel_launch(quern_context* context, const quern_kernel* kernel, 
     const In<quern_launch> given(launch, "quern_launch");
     const jit::Launch order = read_launch(*kernel, *given);
     jit::Driver& driver = *alive.driver;
-    check_stream(driver, order.stream);
     int code = 0;
     if (kernel->checked) [[unlikely]] {
       alive.checked->raise_untold();
@@ -233,7 +226,7 @@ int32_t quern_kernel_launch(quern_context* context, const quern_kernel* kernel, 
     } else {
       code = driver.launch(kernel->kernel->loaded, order, given->args, given->arg_count);
     }
-    if (code != 0) driver.fail(code, kernel->entry.c_str());
+    if (code != 0) ops::refuse_launch(alive.runtime, order, code, kernel->entry.c_str());
     return QUERN_OK;
   });
 }

@@ -138,9 +138,12 @@ class CudaDriver final : public Driver {
     return api_.function_attribute(&value, which, function) == kSuccess ? value : -1;
   }
 
-  // From CUDA 12.4 on. A launch takes no count: with too few parameters it would read on.
-  std::int32_t parameters(Function function) {
-    if (api_.function_parameter == nullptr) return -1;
+  // A launch takes no count: with too few parameters it would read on. The image says how many they are; where it does
+  // not, the driver is asked, from CUDA 12.4 on, until it has no more. That it refuses is an error to whoever watches
+  // the calls of a program, such as compute-sanitizer.
+  std::int32_t parameters(Function function, std::string_view image, const std::string& entry) {
+    const std::int32_t noted = cuda_parameters(image, entry);
+    if (noted >= 0 || api_.function_parameter == nullptr) return noted;
     std::size_t offset = 0, size = 0;
     std::int32_t count = 0;
     while (api_.function_parameter(function, static_cast<std::size_t>(count), &offset, &size) == kSuccess) ++count;
@@ -190,7 +193,7 @@ Loaded CudaDriver::load(std::string_view image, const std::string& entry, std::u
     loaded.shared_bytes = attribute(function, kSharedSizeBytes);
     loaded.local_bytes = attribute(function, kLocalSizeBytes);
     loaded.max_threads = attribute(function, kMaxThreadsPerBlock);
-    loaded.parameters = parameters(function);
+    loaded.parameters = parameters(function, image, entry);
     if (max_shared_bytes > 0) allow_shared(function, entry, max_shared_bytes);
   } catch (...) {
     api_.library_unload(library);

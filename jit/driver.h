@@ -86,8 +86,8 @@ class Driver {
   virtual void unload(Loaded& loaded) noexcept = 0;
 
   // Enqueues. `args` holds one pointer for each kernel argument, `count` of them. No allocation, lock, synchronisation
-  // or system call of our own. Returns 0 or the driver's code. The device's context is made current for the call when
-  // it is not.
+  // or system call of our own. Returns 0 or the driver's code, which is not 0 for a stream of another device. The
+  // device's context is made current for the call when it is not.
   virtual int launch(const Loaded& loaded, const Launch& launch, void* const* args, std::size_t count) noexcept = 0;
 
   // Throws the Error for a code that launch returned: QUERN_STICKY when the device was already broken before.

@@ -1,4 +1,5 @@
-// Reading just enough of the ELF header to know that every table and section it names lies within the bytes.
+// Reading just enough of the ELF header to know that every table and section it names lies within the bytes, and of
+// what the compiler notes for the driver how many parameters a kernel has.
 // SPDX-License-Identifier: Apache-2.0
 #include "jit/gpu_image.h"
 
@@ -6,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 namespace quern::jit {
 namespace {
@@ -41,7 +43,59 @@ bool is_whole_elf(std::string_view image, std::uint16_t machine) {
   return true;
 }
 
+template <class T>
+T read_at(std::string_view bytes, std::size_t offset) {
+  T value;
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
+}
+
+// The section of this name in a whole ELF file of any content; empty where there is none.
+std::string_view section_of(std::string_view image, std::string_view name) {
+  const auto header = read_at<Elf64_Ehdr>(image, 0);
+  const auto section = [&](unsigned i) {
+    return read_at<Elf64_Shdr>(image, header.e_shoff + std::size_t{i} * header.e_shentsize);
+  };
+  const auto bytes = [&](const Elf64_Shdr& of) {
+    return of.sh_type == SHT_NOBITS ? std::string_view() : image.substr(of.sh_offset, of.sh_size);
+  };
+  if (header.e_shstrndx >= header.e_shnum) return {};
+  const std::string_view names = bytes(section(header.e_shstrndx));
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    const Elf64_Shdr each = section(i);
+    if (each.sh_name >= names.size()) continue;
+    const std::string_view rest = names.substr(each.sh_name);
+    if (rest.substr(0, rest.find('\0')) == name) return bytes(each);
+  }
+  return {};
+}
+
+// What the compiler notes of a kernel for the driver is a row of attributes: a form, which attribute, and 16 bits that
+// hold the value or, in one form, the number of bytes that follow. One attribute tells of one parameter. Their numbers
+// are those that cuobjdump names EIATTR_KPARAM_INFO, and EIATTR_CBANK_PARAM_SIZE for the bytes of all.
+std::int32_t parameters_noted(std::string_view notes) {
+  constexpr std::uint8_t kSized = 4, kForms = 4, kParameter = 0x17, kAllBytes = 0x19;
+  std::int32_t count = 0;
+  std::uint32_t bytes = 0;
+  for (std::size_t at = 0; at + 4 <= notes.size();) {
+    const auto form = read_at<std::uint8_t>(notes, at), attribute = read_at<std::uint8_t>(notes, at + 1);
+    const auto value = read_at<std::uint16_t>(notes, at + 2);
+    if (form == 0 || form > kForms) return -1;
+    at += 4 + (form == kSized ? value : 0u);
+    if (form == kSized && attribute == kParameter) ++count;
+    if (form != kSized && attribute == kAllBytes) bytes = value;
+  }
+  // With bytes and no parameter these are noted in a way of a later compiler's.
+  return (count == 0) == (bytes == 0) ? count : -1;
+}
+
 }  // namespace
+
+std::int32_t cuda_parameters(std::string_view image, std::string_view entry) {
+  if (!is_whole_elf(image, kMachineCuda)) return -1;
+  const std::string_view notes = section_of(image, ".nv.info." + std::string(entry));
+  return notes.empty() ? -1 : parameters_noted(notes);
+}
 
 bool is_cuda_image(std::string_view image) {
   // A driver takes what begins so for a cubin, whatever text may follow.

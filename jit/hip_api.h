@@ -19,7 +19,7 @@ using DevicePointer = void*;
 using Stream = void*;
 
 // hipError_t
-inline constexpr Result kSuccess = 0, kNoDevice = 100, kNotFound = 500, kNotSupported = 801;
+inline constexpr Result kSuccess = 0, kNoDevice = 100, kInvalidHandle = 400, kNotFound = 500, kNotSupported = 801;
 
 // hipDeviceAttribute_t. Its values have been kept since ROCm 5.0; those from 10000 on are AMD's own.
 enum Attribute : int {

@@ -158,6 +158,8 @@ void HipDriver::unload(Loaded& loaded) noexcept {
 int HipDriver::launch(const Loaded& loaded, const Launch& launch, void* const* args, std::size_t) noexcept {
   if (fork_.forked()) return kForkedCode;
   if (launch.cluster[0] != 1 || launch.cluster[1] != 1 || launch.cluster[2] != 1) return kNotSupported;
+  // Not every release refuses these itself.
+  if (stream_device_mismatch(launch.stream) != 0) return kInvalidHandle;
   const Current current(api_, info_.device_id);
   if (current.code != kSuccess) return current.code;
   // There is no programmatic launch; stream order alone gives the same results.

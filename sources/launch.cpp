@@ -9,9 +9,12 @@
 
 namespace quern::ops {
 
-void refuse_stream(const jit::DeviceInfo& device, int mismatch) {
-  throw Error(QUERN_INVALID, "stream belongs to device " + std::to_string(mismatch - 1) +
-                                 "; the context is on device " + std::to_string(device.device_id));
+void refuse_launch(const Runtime& runtime, const jit::Launch& how, int code, const char* what) {
+  if (const int mismatch = runtime.driver->stream_device_mismatch(how.stream)) {
+    throw Error(QUERN_INVALID, "stream belongs to device " + std::to_string(mismatch - 1) +
+                                   "; the context is on device " + std::to_string(runtime.driver->device().device_id));
+  }
+  runtime.driver->fail(code, what);
 }
 
 void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
@@ -27,7 +30,7 @@ void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit
   }
   if (runtime.late != nullptr) ordered.late = runtime.late->memory();
   if (const int code = runtime.driver->launch(kernel.loaded, ordered, arguments, count))
-    runtime.driver->fail(code, what);
+    refuse_launch(runtime, how, code, what);
 }
 
 }  // namespace quern::ops

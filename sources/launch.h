@@ -7,8 +7,9 @@
 
 namespace quern::ops {
 
-// Throws Error(QUERN_INVALID) for a stream of another device, and the driver's Error when the launch fails.
-[[noreturn]] void refuse_stream(const jit::DeviceInfo& device, int mismatch);
+// Throws for a launch's code: Error(QUERN_INVALID) where the stream is another device's, else the driver's Error. Whose
+// the stream is is asked here alone, since no driver launches on another device's: asking costs as much as half a call.
+void refuse_launch(const Runtime& runtime, const jit::Launch& how, int code, const char* what);
 
 // In the checked form, on `host` with a seed, or where somebody wants to know which kernels a call launches:
 // `arguments` has room for one more behind its `count`.
@@ -25,16 +26,13 @@ inline bool may_rehearse(const jit::Launch& how, int sms) {
 template <class... Params>
 void launch(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
             Params&... params) {
-  if (const int mismatch = runtime.driver->stream_device_mismatch(how.stream)) [[unlikely]] {
-    refuse_stream(runtime.driver->device(), mismatch);
-  }
   if (runtime.call != nullptr || runtime.launched != nullptr || runtime.late != nullptr) [[unlikely]] {
     void* arguments[] = {&params..., nullptr};
     return launch_watched(runtime, kernel, how, what, arguments, sizeof...(Params));
   }
   void* arguments[] = {&params...};
   if (const int code = runtime.driver->launch(kernel.loaded, how, arguments, sizeof...(Params))) [[unlikely]]
-    runtime.driver->fail(code, what);
+    refuse_launch(runtime, how, code, what);
 }
 
 }  // namespace quern::ops

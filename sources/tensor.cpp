@@ -149,6 +149,53 @@ void refuse_value(const char* name, double given, const char* allowed) {
   refuse(std::string(name) + " is " + std::to_string(given) + "; allowed: " + allowed);
 }
 
+Tensor read(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> allowed,
+            const Place& place) {
+  if (given == nullptr) refuse_missing(name);
+  if (given->ndim != rank) refuse_rank(name, given->ndim, rank);
+  Tensor t;
+  t.rank = rank;
+  t.dtype = dtype_of(given->dtype);
+  const Dtype* one = allowed.begin();
+  while (one != allowed.end() && *one != t.dtype) ++one;
+  if (one == allowed.end()) refuse_dtype(name, given->dtype, allowed);
+  if (static_cast<std::int32_t>(given->device.device_type) != place.device_type ||
+      given->device.device_id != place.device_id) {
+    refuse_device(name, given->device, place.device_type, place.device_id);
+  }
+  const std::int64_t* const shape = given->shape;
+  if (shape == nullptr) refuse_shape(name);
+  t.shape = shape;
+  // Strides no larger than this cannot overflow what is computed from them. What is compared unsigned is not negative.
+  constexpr auto kMost = std::uint64_t{1} << 48;
+  const auto most_extent = static_cast<std::uint64_t>(place.most_extent);
+  const std::int64_t* const strides = given->strides;
+  std::uint64_t compact = 1, count = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    const auto extent = static_cast<std::uint64_t>(shape[d]);
+    if (extent > most_extent)
+      refuse_extent(name, d, shape[d], place.most_extent == INT32_MAX ? "0 to 2^31 - 1" : "0 to 2^40");
+    const std::uint64_t stride = strides != nullptr ? static_cast<std::uint64_t>(strides[d]) : compact;
+    if (stride > kMost) refuse_stride(name, d, strides[d], "0 to 2^48");
+    t.strides[d] = static_cast<std::int64_t>(stride);
+    count *= extent;
+    const auto elements = static_cast<unsigned __int128>(compact) * (extent + (extent == 0 ? 1 : 0));
+    if (elements > kMost) refuse_extent(name, d, shape[d], "at most 2^48 elements in all");
+    compact = static_cast<std::uint64_t>(elements);
+  }
+  if (given->data == nullptr) {
+    if (!place.may_lack_data && count > 0) refuse_data(name);
+    return t;
+  }
+  t.data = static_cast<std::uint8_t*>(given->data) + given->byte_offset;
+  const auto element = static_cast<std::uintptr_t>(bytes_of(t.dtype));
+  if (count > 0 && (reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0)
+    refuse_elements(name, t.data, t.dtype);
+  if (place.late != nullptr) [[unlikely]]
+    note_late(*place.late, name, t);
+  return t;
+}
+
 void note_late(LateTensors& late, const char* name, const Tensor& tensor) {
   const auto rank = static_cast<std::size_t>(tensor.rank);
   late.note(name, tensor.data, bytes_of(tensor.dtype), counts(tensor.dtype), {tensor.shape, rank},

@@ -1,10 +1,11 @@
-// Reading the tensors that a caller hands over. The checks are inline and cheap, since every hot call makes them; the
-// sentences are composed out of line.
+// Reading the tensors that a caller hands over. The checks are cheap, since every hot call makes them; the sentences
+// are composed apart from them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 
 #include "capi/quern.h"
@@ -15,30 +16,44 @@ class LateTensors;
 
 enum class Dtype : std::uint8_t { f16, bf16, f32, i32, e4m3, e5m2, u8, i8, i64, i16, boolean, other };
 
+// A DLPack type as one number, so that finding it is a few comparisons.
+constexpr std::uint32_t type_number(std::uint32_t code, std::uint32_t bits, std::uint32_t lanes = 1) {
+  return code | bits << 8 | lanes << 16;
+}
 inline Dtype dtype_of(const DLDataType& t) {
-  if (t.lanes != 1) return Dtype::other;
-  if (t.code == kDLBfloat && t.bits == 16) return Dtype::bf16;
-  if (t.code == kDLFloat && t.bits == 16) return Dtype::f16;
-  if (t.code == kDLFloat && t.bits == 32) return Dtype::f32;
-  if (t.code == kDLInt && t.bits == 32) return Dtype::i32;
-  if (t.code == kDLFloat8_e4m3fn && t.bits == 8) return Dtype::e4m3;
-  if (t.code == kDLFloat8_e5m2 && t.bits == 8) return Dtype::e5m2;
-  if (t.code == kDLUInt && t.bits == 8) return Dtype::u8;
-  if (t.code == kDLInt && t.bits == 8) return Dtype::i8;
-  if (t.code == kDLInt && t.bits == 64) return Dtype::i64;
-  if (t.code == kDLInt && t.bits == 16) return Dtype::i16;
-  if (t.code == kDLBool && t.bits == 8) return Dtype::boolean;
-  return Dtype::other;
+  const std::uint32_t number = type_number(t.code, t.bits, t.lanes);
+  // Most tensors are of these.
+  if (number == type_number(kDLBfloat, 16)) return Dtype::bf16;
+  if (number == type_number(kDLInt, 32)) return Dtype::i32;
+  if (number == type_number(kDLFloat, 32)) return Dtype::f32;
+  switch (number) {
+    case type_number(kDLFloat, 16):
+      return Dtype::f16;
+    case type_number(kDLFloat8_e4m3fn, 8):
+      return Dtype::e4m3;
+    case type_number(kDLFloat8_e5m2, 8):
+      return Dtype::e5m2;
+    case type_number(kDLUInt, 8):
+      return Dtype::u8;
+    case type_number(kDLInt, 8):
+      return Dtype::i8;
+    case type_number(kDLInt, 64):
+      return Dtype::i64;
+    case type_number(kDLInt, 16):
+      return Dtype::i16;
+    case type_number(kDLBool, 8):
+      return Dtype::boolean;
+    default:
+      return Dtype::other;
+  }
 }
 const char* name_of(Dtype dtype);
 // "bf16", "float64", "int8 in vectors of 4": of any DLPack type.
 std::string type_text(const DLDataType& type);
-constexpr std::int64_t bytes_of(Dtype dtype) {
-  if (dtype == Dtype::f32 || dtype == Dtype::i32) return 4;
-  if (dtype == Dtype::i64) return 8;
-  if (dtype == Dtype::f16 || dtype == Dtype::bf16 || dtype == Dtype::i16 || dtype == Dtype::other) return 2;
-  return 1;
-}
+// Of an element, in the order of Dtype.
+inline constexpr std::uint8_t kBytesOf[] = {2, 2, 4, 4, 1, 1, 1, 1, 8, 2, 1, 2};
+static_assert(std::size(kBytesOf) == static_cast<std::size_t>(Dtype::other) + 1);
+constexpr std::int64_t bytes_of(Dtype dtype) { return kBytesOf[static_cast<std::size_t>(dtype)]; }
 
 // Each throws Error(QUERN_INVALID) naming the tensor, what was given and what is allowed.
 [[noreturn]] void refuse_missing(const char* name);
@@ -88,47 +103,8 @@ constexpr bool counts(Dtype dtype) {
 
 // Reads a required tensor of the given rank and one of the allowed dtypes, on the right device, with extents that
 // the place allows, strides that are not negative and data aligned to its elements.
-inline Tensor read(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> allowed,
-                   const Place& place) {
-  if (given == nullptr) refuse_missing(name);
-  Tensor t;
-  t.rank = rank;
-  if (given->ndim != rank) refuse_rank(name, given->ndim, rank);
-  t.dtype = dtype_of(given->dtype);
-  bool known = false;
-  for (const Dtype d : allowed) known |= d == t.dtype;
-  if (!known) refuse_dtype(name, given->dtype, allowed);
-  if (static_cast<std::int32_t>(given->device.device_type) != place.device_type ||
-      given->device.device_id != place.device_id) {
-    refuse_device(name, given->device, place.device_type, place.device_id);
-  }
-  if (given->shape == nullptr) refuse_shape(name);
-  t.shape = given->shape;
-  std::int64_t compact = 1, count = 1;
-  for (int d = rank - 1; d >= 0; --d) {
-    if (t.shape[d] < 0 || t.shape[d] > place.most_extent)
-      refuse_extent(name, d, t.shape[d], place.most_extent == INT32_MAX ? "0 to 2^31 - 1" : "0 to 2^40");
-    t.strides[d] = given->strides != nullptr ? given->strides[d] : compact;
-    // A stride no larger than this cannot overflow what is computed from it.
-    if (t.strides[d] < 0 || t.strides[d] > (std::int64_t{1} << 48)) refuse_stride(name, d, t.strides[d], "0 to 2^48");
-    if (__builtin_mul_overflow(compact, t.shape[d] > 0 ? t.shape[d] : 1, &compact) ||
-        compact > (std::int64_t{1} << 48)) {
-      refuse_extent(name, d, t.shape[d], "at most 2^48 elements in all");
-    }
-    count *= t.shape[d];
-  }
-  if (given->data == nullptr) {
-    if (!place.may_lack_data && count > 0) refuse_data(name);
-  } else {
-    t.data = static_cast<std::uint8_t*>(given->data) + given->byte_offset;
-    const auto element = static_cast<std::uintptr_t>(bytes_of(t.dtype));
-    if (count > 0 && (reinterpret_cast<std::uintptr_t>(t.data) & (element - 1)) != 0)
-      refuse_elements(name, t.data, t.dtype);
-    if (place.late != nullptr) [[unlikely]]
-      note_late(*place.late, name, t);
-  }
-  return t;
-}
+Tensor read(const DLTensor* given, const char* name, int rank, std::initializer_list<Dtype> allowed,
+            const Place& place);
 
 // The same for bytes that stand for 8-bit floating point: the tensor's own dtype, or for uint8 what `type`
 // (enum quern_fp8, the argument `type_name`) says.

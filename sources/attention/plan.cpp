@@ -191,6 +191,51 @@ bool suits_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
          (!shape.paged || shape.page_size != 0);
 }
 
+// How each of Hopper's kernels is tiled whatever the shape's variant; without warps where it cannot be.
+Tiling warpgroups_of(const Shape& shape, const jit::TargetInfo& target) {
+  const auto is_fp8 = [](Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; };
+  const bool eights = is_fp8(shape.q) && is_fp8(shape.cache) && !shape.token_scales;
+  if (shape.is_wide() || !suits_warpgroups(shape, target)) return {};
+  return is_plain(shape) || eights || is_widened(shape) ? tile_warpgroups(shape, target) : Tiling{};
+}
+
+Tiling wide_pairs_of(const Shape& shape, const jit::TargetInfo& target) {
+  const bool can = shape.is_wide() && suits_warpgroups(shape, target) && is_plain(shape);
+  return can ? tile_wide_pairs(shape, target) : Tiling{};
+}
+
+Tiling streams_of(const Shape& shape, const jit::TargetInfo& target) {
+  const bool can = target.warpgroups && !shape.is_wide() && shape.copy_bytes == 16 &&
+                   q::streams_take(shape.dim_k, shape.dim_v, shape.cache_bytes());
+  return can ? tile_streams(shape, target) : Tiling{};
+}
+
+[[noreturn]] void refuse(const Shape& shape, const jit::TargetInfo& target) {
+  std::string text;
+  switch (shape.variant) {
+    case Variant::streams:
+      text =
+          "attention by streams is for targets that have warpgroups, an alignment of 16, and keys and values of whole "
+          "64 bytes; the target is ";
+      break;
+    case Variant::warpgroups:
+      text =
+          "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and ragged "
+          "caches or pages of 16, 32, 64, 128 or 256 tokens, queries of dtype, or of e4m3 or e5m2 with caches of these "
+          "without scales a token; the target is ";
+      break;
+    case Variant::wide_pairs:
+      text =
+          "attention with wide heads by pairs of blocks is for targets that have warpgroups, head dims from 64, an "
+          "alignment of 16, and ragged caches or pages of 16, 32, 64, 128 or 256 tokens; the target is ";
+      break;
+    default:
+      text = "attention with head dims " + std::to_string(shape.dim_k) + " and " + std::to_string(shape.dim_v) +
+             " does not fit the shared memory of ";
+  }
+  throw Error(QUERN_UNSUPPORTED, text + target.target.name());
+}
+
 }  // namespace
 
 const char* refusal_of_wide(const Shape& shape) {
@@ -216,21 +261,12 @@ int constant_page_size(std::int64_t page_size) {
 }
 
 bool takes_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
-  const auto is_fp8 = [](Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; };
-  const bool eights = is_fp8(shape.q) && is_fp8(shape.cache) && !shape.token_scales;
-  return !shape.is_wide() && suits_warpgroups(shape, target) && (is_plain(shape) || eights || is_widened(shape)) &&
-         tile_warpgroups(shape, target).warps != 0;
+  return warpgroups_of(shape, target).warps != 0;
 }
-
 bool takes_wide_pairs(const Shape& shape, const jit::TargetInfo& target) {
-  return shape.is_wide() && suits_warpgroups(shape, target) && is_plain(shape) &&
-         tile_wide_pairs(shape, target).warps != 0;
+  return wide_pairs_of(shape, target).warps != 0;
 }
-
-bool takes_streams(const Shape& shape, const jit::TargetInfo& target) {
-  return target.warpgroups && !shape.is_wide() && shape.copy_bytes == 16 &&
-         q::streams_take(shape.dim_k, shape.dim_v, shape.cache_bytes()) && tile_streams(shape, target).warps != 0;
-}
+bool takes_streams(const Shape& shape, const jit::TargetInfo& target) { return streams_of(shape, target).warps != 0; }
 
 Variant decode_variant(const Shape& shape, const jit::TargetInfo& target) {
   return shape.is_wide() ? Variant::wide_few : takes_streams(shape, target) ? Variant::streams : Variant::decode;
@@ -240,36 +276,13 @@ Variant medium_variant(const Shape& shape, const jit::TargetInfo& target) {
 }
 
 Tiling tile(const Shape& shape, const jit::TargetInfo& target) {
-  if (shape.variant == Variant::streams && !takes_streams(shape, target)) {
-    throw Error(QUERN_UNSUPPORTED,
-                "attention by streams is for targets that have warpgroups, an alignment of 16, and keys and values of "
-                "whole 64 bytes; the target is " +
-                    target.target.name());
-  }
-  if (shape.variant == Variant::warpgroups && !takes_warpgroups(shape, target)) {
-    throw Error(QUERN_UNSUPPORTED,
-                "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and "
-                "ragged caches or pages of 16, 32, 64, 128 or 256 tokens, queries of dtype, or of e4m3 or e5m2 with "
-                "caches of these without scales a token; the target is " +
-                    target.target.name());
-  }
-  if (shape.variant == Variant::wide_pairs && !takes_wide_pairs(shape, target)) {
-    throw Error(QUERN_UNSUPPORTED,
-                "attention with wide heads by pairs of blocks is for targets that have warpgroups, head dims from 64, "
-                "an alignment of 16, and ragged caches or pages of 16, 32, 64, 128 or 256 tokens; the target is " +
-                    target.target.name());
-  }
-  const Tiling t = shape.variant == Variant::warpgroups   ? tile_warpgroups(shape, target)
-                   : shape.variant == Variant::streams    ? tile_streams(shape, target)
+  const Tiling t = shape.variant == Variant::warpgroups   ? warpgroups_of(shape, target)
+                   : shape.variant == Variant::streams    ? streams_of(shape, target)
                    : shape.variant == Variant::decode     ? tile_decode(shape, target)
-                   : shape.variant == Variant::wide_pairs ? tile_wide_pairs(shape, target)
+                   : shape.variant == Variant::wide_pairs ? wide_pairs_of(shape, target)
                    : shape.is_wide()                      ? tile_wide(shape, target)
                                                           : tile_prefill(shape, target);
-  if (t.warps == 0) {
-    throw Error(QUERN_UNSUPPORTED, "attention with head dims " + std::to_string(shape.dim_k) + " and " +
-                                       std::to_string(shape.dim_v) + " does not fit the shared memory of " +
-                                       target.target.name());
-  }
+  if (t.warps == 0) refuse(shape, target);
   return t;
 }
 

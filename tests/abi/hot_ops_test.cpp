@@ -72,6 +72,12 @@ class HotOps : public testing::Test {
     EXPECT_EQ(during.locks, 0u);
   }
 
+  void expect_refused(const std::string& text, const std::function<std::int32_t(quern_context*, quern_error*)>& call) {
+    auto error = sized<quern_error>();
+    EXPECT_EQ(call(context_.get(), &error), QUERN_INVALID);
+    EXPECT_NE(std::string(error.text).find(text), std::string::npos) << error.text;
+  }
+
  private:
   Folder folder_;
   Context context_;
@@ -310,6 +316,16 @@ TEST_F(HotOps, Rmsnorm) {
   args.x = x, args.residual = residual, args.weight = weight, args.out = out, args.residual_out = residual;
   args.eps = 1e-6f;
   expect_free("rmsnorm", [&](quern_context* c, quern_error* e) { return quern_rmsnorm(c, &args, e); });
+}
+
+// A hot call does not ask whose its stream is: it is the launch that fails, and then it is told which device has it.
+TEST_F(HotOps, AStreamOfAnotherDeviceIsNamed) {
+  const Tensor x(1, kBf16, {16, 4096}), out(3, kBf16, {16, 4096}), weight(2, kBf16, {4096});
+  auto args = args_of<quern_rmsnorm_args>();
+  args.x = x, args.out = out, args.weight = weight, args.eps = 1e-6f;
+  args.stream = jit::cuda::fake::stream_of(1);
+  expect_refused("stream belongs to device 1; the context is on device 0",
+                 [&](quern_context* c, quern_error* e) { return quern_rmsnorm(c, &args, e); });
 }
 
 // Ops of several launches, two of which sort.

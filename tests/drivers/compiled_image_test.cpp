@@ -12,7 +12,11 @@ namespace {
 constexpr const char* kSource = R"(
 __constant__ float table[16] = {1, 2, 3};
 __device__ __attribute__((noinline)) float twice(float x) { return 2 * x; }
-extern "C" __global__ void k(float* p) {
+struct Large {
+  int numbers[300];
+};
+extern "C" __global__ void none() {}
+extern "C" __global__ void k(float* p, Large unused, char also) {
   __shared__ float s[64];
   s[threadIdx.x] = p[threadIdx.x] * table[threadIdx.x % 16];
   __syncthreads();
@@ -30,6 +34,8 @@ TEST(CompiledImage, NvrtcsCubinsPass) {
     const std::string image = image_for(target);
     EXPECT_TRUE(is_cuda_image(image)) << target;
     EXPECT_FALSE(is_hip_image(image)) << target;
+    EXPECT_EQ(cuda_parameters(image, "k"), 3) << target;
+    EXPECT_EQ(cuda_parameters(image, "none"), 0) << target;
     EXPECT_FALSE(is_cuda_image(std::string_view(image).substr(0, image.size() - 1))) << target << " cut by a byte";
   }
 }

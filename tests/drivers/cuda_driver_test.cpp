@@ -274,6 +274,14 @@ TEST_P(CudaDriver, KnowsAStreamOfAnotherDevice) {
   EXPECT_EQ(current(), nullptr);
 }
 
+// What watches the calls of a program tells of each that fails.
+TEST_P(CudaDriver, IsNotAskedForParametersThatTheImageTells) {
+  const auto driver = open();
+  const Loaded loaded = driver->load(cubin_with_notes(5), "kernel", 0);
+  EXPECT_EQ(loaded.parameters, 5);
+  EXPECT_EQ(state->parameters_asked, 0);
+}
+
 TEST_P(CudaDriver, AsksNothingThatEndsACapture) {
   const auto driver = open(0);
   const Loaded loaded = driver->load(cubin(), "kernel", 0);
@@ -282,7 +290,7 @@ TEST_P(CudaDriver, AsksNothingThatEndsACapture) {
     Launch launch;
     launch.stream = stream_of(device);
     EXPECT_EQ(driver->stream_device_mismatch(launch.stream), 0);
-    EXPECT_EQ(driver->launch(loaded, launch, nullptr, 0), 0);
+    EXPECT_EQ(driver->launch(loaded, launch, nullptr, 0), device == 0 ? 0 : cuda::fake::kInvalidHandle);
   }
   EXPECT_EQ(state->captures_ended, 0);
 }

@@ -36,6 +36,17 @@ TEST(GpuImage, PtxEndsWithItsOnlyNul) {
   EXPECT_FALSE(is_cuda_image(std::string("text\0", 5)));
 }
 
+TEST(GpuImage, TellsHowManyParametersAKernelHas) {
+  for (const int count : {0, 1, 7}) EXPECT_EQ(cuda_parameters(cubin_with_notes(count), "kernel"), count);
+  EXPECT_EQ(cuda_parameters(cubin_with_notes(3), "kern"), -1) << "another kernel's";
+  EXPECT_EQ(cuda_parameters(cubin(), "kernel"), -1);
+  EXPECT_EQ(cuda_parameters("//\n.version 8.0\n", "kernel"), -1);
+  // Bytes of parameters, and none of them noted in the way that is known.
+  std::string other = cubin_with_notes(2);
+  for (std::size_t at = 0; (at = other.find("\x17\xc", at)) != std::string::npos;) other[at] = '\x45';
+  EXPECT_EQ(cuda_parameters(other, "kernel"), -1);
+}
+
 // Headers of any content are read within the bytes that there are; the address sanitizer would say otherwise.
 // A driver takes it for a cubin by its first bytes, and reads on wherever they point.
 TEST(GpuImage, WhatBeginsAsAnElfFileIsNoPtx) {
@@ -46,7 +57,7 @@ TEST(GpuImage, WhatBeginsAsAnElfFileIsNoPtx) {
 
 TEST(GpuImage, DamagedHeadersAreReadWithinBounds) {
   std::mt19937 random(1);
-  const std::string whole = cubin();
+  const std::string whole = cubin_with_notes(3);
   int let_through = 0;
   for (int i = 0; i < 20000; ++i) {
     std::string image = whole;
@@ -54,6 +65,7 @@ TEST(GpuImage, DamagedHeadersAreReadWithinBounds) {
     // An exact copy on the heap, so that a read past its end is one past an allocation.
     const std::vector<char> bytes(image.begin(), image.end());
     let_through += is_cuda_image({bytes.data(), bytes.size()});
+    EXPECT_LT(cuda_parameters({bytes.data(), bytes.size()}, "kernel"), 100);
   }
   EXPECT_GT(let_through, 0) << "damage in what is not checked passes: that is the checksum's job";
   EXPECT_LT(let_through, 20000);

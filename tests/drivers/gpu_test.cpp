@@ -233,6 +233,18 @@ TEST_F(Gpu, NamesTheDeviceOfAForeignStream) {
   if (api->devices < 2) GTEST_SKIP() << "only one GPU here: a foreign stream cannot be had";
   const auto second = open_cuda(1, {});
   EXPECT_EQ(second->stream_device_mismatch(stream), 1);
+  // It is asked only where a launch has failed.
+  const Loaded loaded = second->load(compile(target(), "add"), "add", 0);
+  DevicePointer none = 0;
+  int n = 0;
+  float by = 0;
+  void* args[] = {&none, &n, &by};
+  Launch launch = launch_of(1, 32);
+  EXPECT_EQ(launch.stream, stream);
+  EXPECT_NE(second->launch(loaded, launch, args, 3), 0);
+  launch.programmatic = true;
+  EXPECT_NE(second->launch(loaded, launch, args, 3), 0);
+  EXPECT_EQ(calls->stream_synchronize(stream), 0) << "and nothing is broken by that";
 }
 
 TEST_F(Gpu, EncodesTensorMaps) {

@@ -93,6 +93,11 @@ TEST_F(HipDriver, KnowsStreams) {
   EXPECT_EQ(driver->stream_device_mismatch(stream_of(0)), 0);
   EXPECT_EQ(driver->stream_device_mismatch(stream_of(1)), 2);
   EXPECT_EQ(driver->stream_device_mismatch(nullptr), 0);
+  const Loaded loaded = driver->load(code_object(), "kernel", 0);
+  Launch launch;
+  launch.stream = stream_of(1);
+  EXPECT_EQ(driver->launch(loaded, launch, nullptr, 0), hip::kInvalidHandle);
+  EXPECT_EQ(state->launched, 0);
 }
 
 TEST(HipTarget, IsFoundWhereverItStands) {

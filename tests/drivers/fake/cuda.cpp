@@ -146,13 +146,17 @@ Result cuFuncSetAttribute(Function, int attribute, int value) {
   if (attribute == kMaxDynamicSharedSizeBytes) state.dynamic_shared = value;
   return state.set_function_attribute;
 }
+// As the driver does: no kernel of a context runs in another device's stream.
+Result launched_in(Stream stream) {
+  return stream == fake::stream_of(1) && fake_cuda_current() != context_of(1) ? fake::kInvalidHandle : state.launch;
+}
 Result cuLaunchKernel(Function, unsigned grid_x, unsigned, unsigned, unsigned, unsigned, unsigned,
-                      unsigned shared_bytes, Stream, void* const* parameters, void**) {
+                      unsigned shared_bytes, Stream stream, void* const* parameters, void**) {
   state.launched++;
   state.grid_x = grid_x;
   state.shared_bytes = shared_bytes;
   state.parameters = parameters;
-  return state.launch;
+  return launched_in(stream);
 }
 Result cuLaunchKernelEx(const LaunchConfig* config, Function, void* const* parameters, void**) {
   state.launched_ex++;
@@ -161,7 +165,7 @@ Result cuLaunchKernelEx(const LaunchConfig* config, Function, void* const* param
   state.attribute_count = config->attribute_count;
   std::memcpy(state.attributes, config->attributes, config->attribute_count * sizeof(LaunchAttribute));
   state.parameters = parameters;
-  return state.launch;
+  return launched_in(static_cast<Stream>(config->stream));
 }
 Result cuStreamIsCapturing(Stream stream, int* status) {
   *status = stream != nullptr && stream == state.captured ? 1 : kCaptureStatusNone;
@@ -227,6 +231,7 @@ Result cuEventElapsedTime(float* milliseconds, Event, Event) {
 #ifndef QUERN_FAKE_CUDA_12_0
 Result cuFuncLoad(Function) { return state.function_load; }
 Result cuFuncGetParamInfo(Function, std::size_t index, std::size_t* offset, std::size_t* size) {
+  state.parameters_asked++;
   if (index >= 3) return kInvalidValue;
   *offset = 8 * index, *size = 8;
   return kSuccess;

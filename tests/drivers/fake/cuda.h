@@ -6,6 +6,8 @@
 
 namespace quern::jit::cuda::fake {
 
+inline constexpr Result kInvalidHandle = 400;
+
 struct State {
   // What the calls answer.
   int init = 0, version = 13000, devices = 2, major = 9, minor = 0;
@@ -17,7 +19,7 @@ struct State {
 
   // What was asked for.
   int retained = 0, released = 0, pushed = 0, popped = 0, unloaded = 0, launched = 0, launched_ex = 0,
-      mode_at_load = -1;
+      mode_at_load = -1, parameters_asked = 0;
   int dynamic_shared = 0;
   unsigned grid_x = 0, shared_bytes = 0, attribute_count = 0;
   LaunchAttribute attributes[4] = {};
