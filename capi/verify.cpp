@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <optional>
 #include <random>
 #include <tuple>
@@ -83,23 +84,45 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
       double milliseconds;
     };
     std::vector<Later> later;
-    for (const cache::Listed& listed : all) {
-      const auto start = std::chrono::steady_clock::now();
+    // Begun, and finished in the order in which they were: meanwhile the host's kernels are compiled side by side.
+    struct Begun {
+      const cache::Listed& listed;
+      ops::verify::BegunAttempt attempt;  // null: it could not be run, as `found` says
       ops::verify::Finding found;
+      double milliseconds;
+    };
+    std::deque<Begun> begun;
+    const auto timed = [](Begun& one, auto&& work) {
+      const auto start = std::chrono::steady_clock::now();
       try {
-        found = verifier.verify(cached_of(listed));
-      } catch (const ops::verify::NoReference& failure) {
-        ended = failure;  // the rows before this one are told all the same
-        break;
+        work();
+      } catch (const ops::verify::NoReference&) {
+        throw;
       } catch (const Error& failure) {
-        found.status = failure.status(), found.text = failure.text();
+        one.found = {}, one.found.status = failure.status(), one.found.text = failure.text();
+        one.attempt = nullptr;
       }
-      const double took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-      if (found.may_be_others)
-        later.push_back({listed, std::move(found), took});
+      one.milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    };
+    const auto finish_first = [&] {
+      Begun& one = begun.front();
+      if (one.attempt != nullptr) timed(one, [&] { one.found = verifier.finish(*one.attempt); });
+      if (one.found.may_be_others)
+        later.push_back({one.listed, std::move(one.found), one.milliseconds});
       else
-        done_with(listed, std::move(found), took);
-      if (cancelled) break;
+        done_with(one.listed, std::move(one.found), one.milliseconds);
+      begun.pop_front();
+    };
+    try {
+      for (const cache::Listed& listed : all) {
+        Begun& one = begun.emplace_back(listed);
+        timed(one, [&] { one.attempt = verifier.begin(cached_of(listed)); });
+        while (!cancelled && begun.size() >= verifier.at_once()) finish_first();
+        if (cancelled) break;
+      }
+      while (!cancelled && !begun.empty()) finish_first();
+    } catch (const ops::verify::NoReference& failure) {
+      ended = failure;  // the rows before this one are told all the same
     }
     for (Later& each : later) {
       if (cancelled || ended) break;

@@ -2,6 +2,7 @@
 #include "sources/verify/verifier.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "jit/key.h"
@@ -10,8 +11,9 @@
 namespace quern::ops::verify {
 namespace {
 
-// So many of the calls that launch a kernel are compared.
+// So many of the calls that launch a kernel are compared, and one where the host takes longer for it.
 constexpr std::uint32_t kEnough = 2;
+constexpr std::chrono::seconds kLong{5};
 
 jit::Service::Options without_file(const jit::CompilerOptions& compilers) {
   jit::Service::Options none;
@@ -31,6 +33,24 @@ std::string spec_line(const std::string& text) {
 std::string pin_line(const std::string& pin) { return pin.empty() ? "" : "compiler " + pin + '\n'; }
 
 }  // namespace
+
+// A kernel on its way: its trials in turn, and of the one at hand what the device gave.
+class Attempt {
+ public:
+  Attempt(const Cached& of, std::uint64_t seed) : cached(of), random(seed ^ of.key.high) {}
+
+  const Cached cached;
+  Finding found;
+  const OpTrials* trials = nullptr;  // null: there is nothing more to find
+  Constants constants;
+  std::string wanted;  // the key that the engine's events tell
+  Random random;
+  int next = 0;
+  std::unique_ptr<Trial> trial;  // null: there is none that launches it
+  std::vector<std::vector<unsigned char>> results;
+  std::vector<const jit::Kernel*> launched;
+  std::string others;
+};
 
 Bed::Bed(jit::Driver& on, jit::Service& service, bool compiles, const std::string& compiler_pin,
          const std::function<void(std::string_view)>& notice, std::function<void(const jit::Event&)> event)
@@ -94,37 +114,43 @@ std::string Verifier::why_not_loaded(const Cached& cached, const std::string& pl
              : "made of other sources than this library's, which never loads it";
 }
 
-Finding Verifier::verify(const Cached& cached) {
+void EndAttempt::operator()(Attempt* attempt) const { delete attempt; }
+
+BegunAttempt Verifier::begin(const Cached& cached) {
+  BegunAttempt attempt(new Attempt(cached, seed_));
   const jit::Target own = driver_.device().limits.target;
-  Finding found;
+  Finding& found = attempt->found;
   found.spec = spec_line(cached.text);
   if (cached.target != own.name()) {
     found.text = "for " + cached.target + "; this device runs " + own.name();
-    return found;
+    return attempt;
   }
   const std::optional<ManifestLine> line =
       found.spec.empty() ? std::nullopt : parse_line(cached.op + ' ' + cached.target + ' ' + found.spec);
   if (!line) {
     found.text = cached.op == "kernel" ? "a host's own kernel: what it computes is not known here"
                                        : "its key's text holds no constants";
-    return found;
+    return attempt;
   }
   const jit::Spec spec = to_spec(*line, own);
   const jit::Unit unit = describe(spec);
   const std::string plain = jit::canonical_text(unit, jit::used_files(unit));
   found.text = why_not_loaded(cached, plain);
-  if (!found.text.empty()) return found;
+  if (!found.text.empty()) return attempt;
   const OpTrials* const trials = trials_of(cached.op);
   if (trials == nullptr) {
     found.text = "no trial is made of this op";
-    return found;
+    return attempt;
   }
   if (trials->refusal != nullptr) found.text = trials->refusal(Given(line->constants));
-  if (!found.text.empty()) return found;
+  if (!found.text.empty()) return attempt;
+  attempt->trials = trials;
+  attempt->constants = line->constants;
   // The key that the engine's events tell is the one under its pin, whichever row they are of.
-  const cache::Key wanted = jit::key_of(plain + pin_line(compiler_pin_));
-  look_for_trials(cached, *trials, line->constants, cache::to_hex(wanted), &found);
-  return found;
+  attempt->wanted = cache::to_hex(jit::key_of(plain + pin_line(compiler_pin_)));
+  look_for_trial(*attempt);
+  begin_reference(*attempt);
+  return attempt;
 }
 
 // The host's compiler is needed for every row: where it is missing or refuses what the library itself wrote, that ends
@@ -138,61 +164,85 @@ std::vector<std::vector<unsigned char>> Verifier::reference_of(Trial& trial) {
   }
 }
 
-void Verifier::look_for_trials(const Cached& cached, const OpTrials& trials, const Constants& constants,
-                               const std::string& wanted, Finding* found) {
-  const Given given(constants);
-  Random random(seed_ ^ cached.key.high);
-  std::string others;
-  for (int i = 0; i < trials.count && found->trials < kEnough; ++i) {
-    Trial trial(random);
-    trials.make(given, i, trial);
-    std::vector<std::vector<unsigned char>> results;
+// Whatever fails here does so again when it is waited for.
+void Verifier::begin_reference(Attempt& attempt) {
+  if (attempt.trial == nullptr) return;
+  try {
+    host_.run(*attempt.trial, jit::Miss::background);
+  } catch (const Error&) {
+    // QUERN_PENDING, as a rule.
+  }
+}
+
+// The next trial whose call launches the kernel on the device, with what it gave there.
+void Verifier::look_for_trial(Attempt& attempt) {
+  Finding& found = attempt.found;
+  const Given given(attempt.constants);
+  for (attempt.trial = nullptr; attempt.next < attempt.trials->count;) {
+    auto trial = std::make_unique<Trial>(attempt.random);
+    attempt.trials->make(given, attempt.next++, *trial);
     try {
-      results = device_.run(trial, jit::Miss::cached_only);
+      attempt.results = device_.run(*trial, jit::Miss::cached_only);
     } catch (const Error& failure) {
       // What was not launched has not failed, and a miss is of another kernel of the same call. A refusal of this row
-      // by the driver is a miss too: it is looked for below.
-      if (!device_.launched(cached.key) || failure.status() == QUERN_MISS) {
-        others = failure.text();
+      // by the driver is a miss too: it is looked for when no trial is left.
+      if (!device_.launched(attempt.cached.key) || failure.status() == QUERN_MISS) {
+        attempt.others = failure.text();
         continue;
       }
-      found->outcome = QUERN_VERIFY_FAILED;
-      found->status = failure.status();
-      found->text = failure.text();
+      found.outcome = QUERN_VERIFY_FAILED;
+      found.status = failure.status();
+      found.text = failure.text();
+      attempt.trials = nullptr;
       return;
     }
-    if (!device_.launched(cached.key)) continue;
-    const Trial::Verdict verdict = trial.compare(results, reference_of(trial));
-    ++found->trials;
-    found->error = std::max(found->error, verdict.error);
-    found->truth_error = std::max(found->truth_error, verdict.truth_error);
+    if (!device_.launched(attempt.cached.key)) continue;
+    attempt.launched = device_.launched();
+    attempt.trial = std::move(trial);
+    return;
+  }
+}
+
+Finding Verifier::finish(Attempt& attempt) {
+  Finding& found = attempt.found;
+  const auto start = std::chrono::steady_clock::now();
+  while (attempt.trial != nullptr) {
+    Trial& trial = *attempt.trial;
+    const Trial::Verdict verdict = trial.compare(attempt.results, reference_of(trial));
+    ++found.trials;
+    found.error = std::max(found.error, verdict.error);
+    found.truth_error = std::max(found.truth_error, verdict.truth_error);
     const bool agrees = verdict.error <= 1 && verdict.truth_error <= 1;
-    for (const jit::Kernel* kernel : device_.launched()) {
+    for (const jit::Kernel* kernel : attempt.launched) {
       Seen& seen = seen_[kernel->key];
       if (!agrees) ++seen.differed;
       if (!agrees && seen.agreed != 0) continue;
       if (agrees && seen.agreed++ == 0) seen.error = 0, seen.truth_error = -1;
       seen.error = std::max(seen.error, verdict.error);
       seen.truth_error = std::max(seen.truth_error, verdict.truth_error);
-      seen.text = cached.op + ' ' + found->spec + ": " + (verdict.where.empty() ? "equal to the bit" : verdict.where);
+      seen.text =
+          attempt.cached.op + ' ' + found.spec + ": " + (verdict.where.empty() ? "equal to the bit" : verdict.where);
     }
-    if (!agrees || found->text.empty())
-      found->text = verdict.where.empty() ? "equal to the bit; " + trial.what : verdict.where;
-    found->outcome = agrees ? QUERN_VERIFY_AGREES : QUERN_VERIFY_DIFFERS;
-    found->status = agrees ? QUERN_OK : QUERN_DAMAGED;
-    if (!agrees) break;
+    if (!agrees || found.text.empty())
+      found.text = verdict.where.empty() ? "equal to the bit; " + trial.what : verdict.where;
+    found.outcome = agrees ? QUERN_VERIFY_AGREES : QUERN_VERIFY_DIFFERS;
+    found.status = agrees ? QUERN_OK : QUERN_DAMAGED;
+    if (!agrees || found.trials == kEnough || std::chrono::steady_clock::now() - start > kLong) break;
+    look_for_trial(attempt);
   }
-  found->text += " (seed " + std::to_string(seed_) + ")";
-  if (found->trials != 0) return;
-  if (const auto rejected = rejected_.find(wanted); rejected != rejected_.end()) {
-    found->outcome = QUERN_VERIFY_FAILED;
-    found->status = QUERN_DAMAGED;
-    found->text = rejected->second;
-    return;
+  if (attempt.trials == nullptr) return found;
+  found.text += " (seed " + std::to_string(seed_) + ")";
+  if (found.trials != 0) return found;
+  if (const auto rejected = rejected_.find(attempt.wanted); rejected != rejected_.end()) {
+    found.outcome = QUERN_VERIFY_FAILED;
+    found.status = QUERN_DAMAGED;
+    found.text = rejected->second;
+    return found;
   }
-  found->may_be_others = true;
-  found->text = "none of the trials' calls launches it here";
-  if (!others.empty()) found->text += "; the last that failed says: " + others;
+  found.may_be_others = true;
+  found.text = "none of the trials' calls launches it here";
+  if (!attempt.others.empty()) found.text += "; the last that failed says: " + attempt.others;
+  return found;
 }
 
 // One that took part in a call which agrees is right as far as can be told; where all of them differ it may be to

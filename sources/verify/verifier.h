@@ -63,16 +63,27 @@ class Bed {
   std::vector<const jit::Kernel*> launched_;
 };
 
+class Attempt;
+struct EndAttempt {
+  void operator()(Attempt* attempt) const;
+};
+using BegunAttempt = std::unique_ptr<Attempt, EndAttempt>;
+
 class Verifier {
  public:
   // All outlive it. The host's compiler is looked for as `compilers` says. Throws what making a context throws.
   Verifier(jit::Driver& driver, jit::Service& service, const jit::CompilerOptions& compilers,
            const std::string& compiler_pin, const std::function<void(std::string_view)>& notice, std::uint64_t seed);
 
-  // Throws NoReference, and Error where the kernel cannot be run.
-  Finding verify(const Cached& cached);
+  // Launches the kernel here and has the host's begin to be compiled, in the background: compiling is most of the time
+  // that a kernel takes, and several can be begun before the first is finished. Throws Error where it cannot be run.
+  BegunAttempt begin(const Cached& cached);
+  // Waits for the host's and compares. Throws NoReference, and Error.
+  Finding finish(Attempt& attempt);
+  // How many to begin before the first is finished.
+  std::size_t at_once() const { return std::size_t{2} * host_service_.compile_threads(); }
   // What the calls say that were tried for other kernels and launched this one: a kernel that joins, sorts or finishes
-  // what others leave says nothing of these in its own constants. `found` is what verify() said.
+  // what others leave says nothing of these in its own constants. `found` is what finish() said.
   Finding verify_by_others(const Cached& cached, Finding found) const;
 
  private:
@@ -83,8 +94,8 @@ class Verifier {
     std::string text;
   };
   std::string why_not_loaded(const Cached& cached, const std::string& plain) const;
-  void look_for_trials(const Cached& cached, const OpTrials& trials, const Constants& constants,
-                       const std::string& wanted, Finding* found);
+  void look_for_trial(Attempt& attempt);
+  void begin_reference(Attempt& attempt);
   std::vector<std::vector<unsigned char>> reference_of(Trial& trial);
 
   jit::Driver& driver_;
