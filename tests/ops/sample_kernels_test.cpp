@@ -174,45 +174,54 @@ TEST(SampleKernels, FindEndsThatBinsDoNotShow) {
   }
 }
 
-// Penalties that only lower logits wait until a logit has reached the bound: of likely tokens, which lists name, some
-// are NaN, and some are banned.
+// Rows with penalties that only lower logits: of likely tokens, which lists name, some are NaN, and some are banned.
+SampleInput make_waiting(Random& random, std::int64_t vocab, std::size_t rows, bool alike, bool lists, bool bans) {
+  SampleInput in;
+  in.vocab = vocab;
+  in.logprobs = false;  // their sums would not wait
+  for (std::size_t i = 0; i < rows; ++i) {
+    in.logits.push_back(make_logits(random, LogitShape::normal, in.vocab, Element::f32));
+    std::vector<float>& x = in.logits.back();
+    std::vector<std::int32_t> order(x.size());
+    for (std::size_t t = 0; t < order.size(); ++t) order[t] = static_cast<std::int32_t>(t);
+    std::partial_sort(order.begin(), order.begin() + 200, order.end(), [&](std::int32_t a, std::int32_t b) {
+      return x[static_cast<std::size_t>(a)] > x[static_cast<std::size_t>(b)];
+    });
+    const auto likely = [&](std::size_t most) {
+      std::vector<std::int32_t> list(random.below(most + 1));
+      for (auto& t : list)
+        t = random.below(3) == 0 ? static_cast<std::int32_t>(random.below(x.size())) : order[random.below(200)];
+      return list;
+    };
+    in.output.push_back(likely(400)), in.prompt.push_back(likely(100));
+    if (bans) in.banned.push_back(likely(20));
+    if (alike) {
+      std::fill(x.begin(), x.end(), 1.5f);
+    } else if (random.below(2) != 0) {
+      x[static_cast<std::size_t>(order[random.below(200)])] = NAN;
+    }
+  }
+  in.prompt_as_mask = alike ? !lists : random.below(2) != 0;
+  in.output_as_counts = alike ? !lists : random.below(4) == 0;
+  in.temperature = drawn(random, rows, {0.8f, 1.5f, 0.0f}), in.top_p = drawn(random, rows, {0.9f, 1.0f});
+  in.repetition = drawn(random, rows, {1.0f, 1.1f, 3.0f}), in.presence = drawn(random, rows, {0.0f, 0.5f});
+  in.frequency = drawn(random, rows, {0.0f, 0.25f});
+  return in;
+}
+
+// Such penalties wait until a logit has reached the bound.
 TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
   Random random("sample waits");
   for (int round = 0; round < 12; ++round) {
-    SampleInput in;
-    in.vocab = round % 3 == 0 ? 4000 : round % 3 == 1 ? 9003 : 20480;
-    in.logprobs = false;  // their sums would not wait
     constexpr std::size_t kRows = 6;
     const bool alike = round % 4 == 3;  // equal logits, so that there are too many candidates,
     const bool lists = round % 8 != 3;  // with lists in half of these rounds, which are looked through in mid-stream
-    for (std::size_t i = 0; i < kRows; ++i) {
-      in.logits.push_back(make_logits(random, LogitShape::normal, in.vocab, Element::f32));
-      std::vector<float>& x = in.logits.back();
-      std::vector<std::int32_t> order(x.size());
-      for (std::size_t t = 0; t < order.size(); ++t) order[t] = static_cast<std::int32_t>(t);
-      std::partial_sort(order.begin(), order.begin() + 200, order.end(), [&](std::int32_t a, std::int32_t b) {
-        return x[static_cast<std::size_t>(a)] > x[static_cast<std::size_t>(b)];
-      });
-      const auto likely = [&](std::size_t most) {
-        std::vector<std::int32_t> list(random.below(most + 1));
-        for (auto& t : list)
-          t = random.below(3) == 0 ? static_cast<std::int32_t>(random.below(x.size())) : order[random.below(200)];
-        return list;
-      };
-      in.output.push_back(likely(400)), in.prompt.push_back(likely(100));
-      if (!alike) in.banned.push_back(likely(20));
-      if (alike) {
-        std::fill(x.begin(), x.end(), 1.5f);
-      } else if (random.below(2) != 0) {
-        x[static_cast<std::size_t>(order[random.below(200)])] = NAN;
-      }
-    }
-    in.prompt_as_mask = alike ? !lists : random.below(2) != 0;
-    in.output_as_counts = alike ? !lists : random.below(4) == 0;
-    in.temperature = drawn(random, kRows, {0.8f, 1.5f, 0.0f}), in.top_p = drawn(random, kRows, {0.9f, 1.0f});
+    SampleInput in = make_waiting(random,
+                                  round % 3 == 0   ? 4000
+                                  : round % 3 == 1 ? 9003
+                                                   : 20480,
+                                  kRows, alike, lists, !alike);
     in.top_k = drawn(random, kRows, {50, 10, 1, 300, 0}), in.min_p = drawn(random, kRows, {0.0f, 0.02f});
-    in.repetition = drawn(random, kRows, {1.0f, 1.1f, 3.0f}), in.presence = drawn(random, kRows, {0.0f, 0.5f});
-    in.frequency = drawn(random, kRows, {0.0f, 0.25f});
     SampleInput rare = in;
     rare.typical_p.assign(kRows, 1.0f);
     const SampleOutput other = SampleCall(rare).run();
@@ -224,6 +233,53 @@ TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
                                   std::to_string(sms) + ", QUERN_TEST_SEED=" + std::to_string(run_seed());
         EXPECT_EQ(out.ids[i], other.ids[i]) << where;
         EXPECT_EQ(out.status[i], other.status[i]) << where;
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// In rows that are few, and so kept, they wait until few tokens are left. Some of these rows have to be looked at
+// again: where logits are alike there are too many, where a penalty is large some that count are not among them. Others
+// have fewer tokens than are asked for, or none but banned ones, which may wait where no status is asked for.
+TEST(SampleKernels, DrawTheSameTokensWhereEditsOfFewRowsWait) {
+  Random random("sample few wait");
+  for (int round = 0; round < 18; ++round) {
+    constexpr std::size_t kRows = 2;
+    const bool alike = round % 6 == 5, scarce = round % 6 == 4, bans = round % 2 != 0;
+    SampleInput in = make_waiting(random,
+                                  round % 3 == 0   ? 9003
+                                  : round % 3 == 1 ? 20480
+                                                   : 70001,
+                                  kRows, alike, round % 12 < 6, bans);
+    if (scarce) {
+      // Every chunk but one has nothing left, and of that one a few tokens.
+      for (auto& x : in.logits) std::fill(x.begin() + static_cast<std::ptrdiff_t>(random.below(6)), x.end(), -INFINITY);
+    }
+    if (round == 7) {
+      in.banned.assign(kRows, {});
+      for (std::size_t i = 0; i < kRows; ++i) {
+        std::fill(in.logits[i].begin() + 3, in.logits[i].end(), -INFINITY);
+        in.banned[i] = {2, 0, 1};
+      }
+    }
+    if (round % 3 == 2) in.presence.assign(kRows, 6.0f);
+    in.top_k = in.vocab > 70000 ? drawn(random, kRows, {50, 20}) : drawn(random, kRows, {5, 6, 1});
+    SampleInput rare = in;
+    rare.typical_p.assign(kRows, 1.0f);
+    const SampleOutput other = SampleCall(rare).run();
+    for (const std::int32_t sms : {0, 1, 3}) {
+      in.max_sms = sms;
+      SampleCall call(in);
+      if (bans) call.args.status = nullptr;
+      const SampleOutput out = call.run();
+      for (std::size_t i = 0; i < kRows; ++i) {
+        const std::string where = "round " + std::to_string(round) + " row " + std::to_string(i) + " sms " +
+                                  std::to_string(sms) + ", QUERN_TEST_SEED=" + std::to_string(run_seed());
+        EXPECT_EQ(out.ids[i], other.ids[i]) << where;
+        if (!bans) {
+          EXPECT_EQ(out.status[i], other.status[i]) << where;
+        }
       }
       if (HasFailure()) return;
     }

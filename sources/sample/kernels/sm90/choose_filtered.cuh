@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sample/kernels/sm90/choose.cuh"
+#include "sample/kernels/sm90/late.cuh"
 
 namespace q {
 
@@ -93,9 +94,11 @@ QUERN_DEVICE Found find(const Part& part, const Filter& filter, Step step, u64 w
   return found;
 }
 
-// All threads of all blocks; the same in each of them but for what it returns.
+// All threads of all blocks; the same in each of them but for what it returns. *done becomes false where edits have
+// waited in vain: some of the tokens that count are not among those that were edited, or there are too many.
 QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& part, const RowSums& sums,
-                                          const Settings& s, f32 inverse_temperature, bool alone, u64 random) {
+                                          const Settings& s, f32 inverse_temperature, bool alone, u64 random,
+                                          const Late& late, bool* done) {
   Desk& desk = *part.desk;
   const bool counts = s.top_k > 0 && s.top_k < p.vocab, joint = p.joint && counts && s.top_p < 1.0f;
   // -inf is no token.
@@ -106,7 +109,13 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
   enum class Doing : i32 { few, bins, list, range } doing = Doing::bins;
   if (!joint && ((counts && s.top_k <= p.chunks) || s.min_p > 0.0f)) {
     doing = Doing::few;
-    if (counts && s.top_k <= p.chunks) least = fmax(least, kth_top(part, static_cast<u32>(s.top_k), sums.max));
+    // Of logits that have yet to be edited there are more, for some of them will not reach it then.
+    i32 k = s.top_k;
+    if (late.waits) {
+      const i32 more = k + k / 3 + 4, most = 3 * p.chunks / 4;
+      k = more < most ? more : most;
+    }
+    if (counts && s.top_k <= p.chunks) least = fmax(least, kth_top(part, static_cast<u32>(k), sums.max));
   }
   const Bins bins = Bins::of(part);
   u64* const told = bins.coarse() + kFine;
@@ -164,7 +173,8 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
           const bool in_draw = here && bin >= of_draw.from && bin <= of_draw.to && rank <= cut;
           if (ballot(in_own || in_draw) == 0) return true;
           if (ballot(load_volatile(desk.listed) > static_cast<u32>(kSegment)) != 0) return false;  // too many
-          const Place place = place_of(x, token);
+          Place place = place_of(x, token);
+          if (late.waits && bit_at(part.prompt, local)) place = with_prompt(place);
           if (in_own) {
             const u32 number = atomic_add(desk.listed, 1u);
             if (number < static_cast<u32>(kSegment)) lists[number] = place;
@@ -232,6 +242,11 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
     const u32 through[2] = {warp_scan(numbers[0]), warp_scan(numbers[1])};
     const i32 count = static_cast<i32>(shuffle(through[0], kWarp - 1)),
               drawn = static_cast<i32>(shuffle(through[1], kWarp - 1));
+    if (late.waits && count > kSegment) {
+      release();
+      *done = false;
+      return {false, -1, 0.0f};
+    }
     if (count > kSegment || drawn > kSegment) {
       // Too many: one after the other then, and in smaller bins.
       if (doing == Doing::few) {
@@ -245,7 +260,7 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
       continue;
     }
     const bool final = doing == Doing::few || step == Step::share || step == Step::draw;
-    if (final && part.rank != 0) {
+    if (final && part.rank != 0 && !late.waits) {
       release();
       return {false, -1, 0.0f};
     }
@@ -260,12 +275,23 @@ QUERN_DEVICE OwnChoice choose_of_filtered(const SampleParams& p, const Part& par
       QUERN_ROLLED for (i32 i = lane(); i < its; i += kWarp) {
         const Place place = of_block(lists + (second ? kSegment : 0) + i, r);
         places[end - its + i] = place;
-        weights[end - its + i] = scope.weigh(value_at(place));
+        if (late.waits) {
+          late.seek(part, place, weights + (end - its + i));
+        } else {
+          weights[end - its + i] = scope.weigh(value_at(place));
+        }
       }
     }
     if (final) release();
     if (thread_index() == 0) desk.tokens[0] = desk.tokens[2] = 0;
     sync_block();
+    if (late.waits) {
+      const u32 reach = late.settle(part, places, weights, count, least, &scope.max);
+      *done = (reach >= static_cast<u32>(s.top_k) || least <= filter.least) && scope.max > -infinity();
+      if (!*done || part.rank != 0) return {false, -1, 0.0f};
+      if (thread_index() < count) weights[thread_index()] = scope.weigh(value_at(places[thread_index()]));
+      sync_block();
+    }
     // One list alone is for all threads; else the first half has the one, the second the other.
     constexpr i32 kHalf = kThreads / 2;
     static_assert(!kFilters || (kHalf % kWarp == 0 && kHalf >= kSegment));

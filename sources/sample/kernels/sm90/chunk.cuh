@@ -88,13 +88,14 @@ QUERN_DEVICE void load_counts(const SampleParams& p, const Row& row, i32 chunk, 
     QUERN_UNROLL for (int e = 0; e < kVector; ++e) counts[e] = first + e < p.vocab ? row.counts[first + e] : 0;
   }
 }
-// Chunk c of the part: edits it. What there is to know of it.
+// Chunk c of the part: edits it, unless edits wait (`late`). What there is to know of it.
 QUERN_DEVICE Note take_chunk(const SampleParams& p, const Row& row, const Part& part, i32 c, bool sums, bool sieves,
-                             f32 scale, const ChunkMasks& masks) {
+                             f32 scale, const ChunkMasks& masks, bool late) {
   const i32 chunk = part.first + c;
   f32* const slice = part.slice + c * kChunk;
-  const u32* const listed = part.lists() ? part.marks + c * kGroups : nullptr;
+  const u32* const listed = part.lists() && !late ? part.marks + c * kGroups : nullptr;
   constexpr u32 kOfLane = (1u << kVector) - 1;
+  const bool edits = kEdits && ballot(!late) != 0;
   bool nan = false;
   f32 max = -infinity(), sum = 0.0f, top = -infinity(), middle = 0.0f;
   u32 all_repeated = 0, all_outside = 0, all_listed = 0;
@@ -110,7 +111,7 @@ QUERN_DEVICE Note take_chunk(const SampleParams& p, const Row& row, const Part& 
     const i32 at = place_in_chunk(j);
     Vector v = load_vector(slice + at);
     bool changed = false;
-    if constexpr (kEdits) {
+    if (edits) {
       // Of what is listed, which is -inf here, nothing becomes anything else.
       const i32 word = at >> 5, shift = at & 31;
       const u32 outside = shuffle(all_outside, word) >> shift & kOfLane;

@@ -41,8 +41,22 @@ QUERN_DEVICE void weigh_row(const Part& part, const Stream& stream, f32 inverse_
   }
 }
 
-// `first`: of the block's rows. *phase: of desk.noted.
-QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first, u32* phase) {
+// Whether what edits a row may wait until there are few tokens left: the k largest alone are asked for, and nothing
+// becomes larger.
+QUERN_DEVICE bool may_wait(const SampleParams& p, const Row& row, const Settings& s) {
+  if constexpr (!kEdits || !kFilters) return false;
+  const auto lowers = [](f32 penalty, f32 least) { return penalty >= least && penalty < infinity(); };
+  const i32 k = s.temperature == 0.0f ? 1 : s.top_k;
+  return k > 0 && 4 * k <= 3 * p.chunks && p.chunks_per_block * kGroups * 4 <= kSievedBytes &&
+         (s.temperature == 0.0f || (!(s.min_p > 0.0f) && !p.joint)) && p.sums != Sums::all && !p.values &&
+         !row.allowed && !p.bias_offsets && lowers(row.repetition, 1.0f) && lowers(row.presence, 0.0f) &&
+         lowers(row.frequency, 0.0f) &&
+         !(p.status && p.banned.tokens);  // of banned tokens it does not matter whether they are NaN
+}
+
+// `first`: of the block's rows. *phase: of desk.noted. `again`: it has been tried before, with edits that waited. False
+// if that is to be done.
+QUERN_DEVICE bool sample_row(const SampleParams& p, Part part, i32 i, bool first, bool again, u32* phase) {
   Desk& desk = *part.desk;
   // What is told of the next row may come while this one's is read.
   if (*phase != 0) part.notes += part.all;
@@ -54,7 +68,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
     QUERN_ROLLED for (i32 c = warp(); c < chunks; c += kWarps) begin_chunk(p, row, part, c);
   }
   // While they come:
-  const Settings settings = usual_settings_of(p, i);
+  Settings settings = usual_settings_of(p, i);
   const Stream stream{p.seeds ? static_cast<u64>(p.seeds[i]) : p.seed,
                       p.offsets ? static_cast<u64>(p.offsets[i]) : p.offset,
                       p.seeds ? u64{0} : static_cast<u64>(i) + 1};
@@ -63,18 +77,20 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   if constexpr (kFilters) {
     Bins::of(part).zero();
     if (thread_index() < 2) desk.listed[thread_index()] = 0;
+    if (thread_index() == 0) desk.reach = 0, desk.top = kDead;
   }
   const bool filters = kFilters && settings.filters(), draws = settings.temperature != 0.0f && !filters;
+  const bool late = !again && may_wait(p, row, settings);
   const bool alone = filters && settings.temperature != 0.0f && settings.is_top_p_alone(p.vocab);
   // A bound is asked for that few tokens reach.
-  const bool sieves = alone || (filters && (settings.top_k > p.chunks || (p.joint && settings.top_k > 0)));
+  const bool sieves = alone || (filters && !late && (settings.top_k > p.chunks || (p.joint && settings.top_k > 0)));
   const bool weigh = p.sums == Sums::all || draws || alone;
   const f32 inverse_temperature = inverse_of(settings.temperature);
   RowSums sums{-infinity(), inverse_temperature * kLog2OfE, -infinity(), false, 0, 0, 0};
   // Masks come a chunk ahead.
   ChunkMasks masks{};
   if (kEdits && warp() < chunks) masks = load_masks(row, (part.first + warp()) * kChunk, p.vocab);
-  if (part.lists()) name_listed(p, entries, held, part);
+  if (part.lists() && !late) name_listed(p, entries, held, part);
   u32 status = mistakes_of(part.room(), p, row, settings);
   const u64 random = settings.temperature != 0.0f ? wide(stream.of_row()) : 0,
             random_within = draws ? wide(stream.at(kWithinChunk)) : 0;
@@ -93,7 +109,10 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
       const ChunkMasks own = masks;
       if (kEdits && c + kWarps < chunks) masks = load_masks(row, (part.first + c + kWarps) * kChunk, p.vocab);
       widen_chunk(p, row, part, c);
-      note = take_chunk(p, row, part, c, weigh, sieves, sums.scale, own);
+      if constexpr (kEdits && kFilters) {
+        if (late && lane() < kGroups) part.prompt[c * kGroups + lane()] = own.prompt;
+      }
+      note = take_chunk(p, row, part, c, weigh, sieves, sums.scale, own, late);
     } else {
       f32 x[kEach];
       load_chunk(row, (part.first + c) * kChunk, p.vocab, p.vectors, x);
@@ -111,7 +130,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
   sync_block();
 
   OwnChoice choice{part.rank == 0, -1, 0.0f};
-  bool found = false;
+  bool found = false, done = true;
   if (status == 0) {
     learn_row(part, sieves, &sums);
     found = sums.max > -infinity();
@@ -119,20 +138,24 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part part, i32 i, bool first
     if (!found) status |= static_cast<u32>(kEmpty);
   }
   if (found && weigh) weigh_row(part, stream, inverse_temperature, draws, &sums);
-  if (!found || settings.temperature == 0.0f) {
+  if (!found || (settings.temperature == 0.0f && !late)) {
     release();
     if (found) choice = choose_largest(part, row, sums.max);
   } else if (draws) {
     choice = choose_of_row(part, row, sums, random, random_within);
   } else if constexpr (kFilters) {
-    choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, alone, random);
+    if (late && settings.temperature == 0.0f) settings.top_k = 1, settings.top_p = 1.0f, settings.min_p = 0.0f;
+    const Late waiting{late, p, row, entries, held};
+    choice = choose_of_filtered(p, part, sums, settings, inverse_temperature, alone, random, waiting, &done);
   }
-  if (!choice.mine || warp() != 0) return;
+  if (!done) return false;
+  if (!choice.mine || warp() != 0) return true;
   f32 logprob = found ? 0.0f : q::nan();
   if (p.sums == Sums::all && found) {
     logprob = -(distance(sums.max, choice.x, inverse_temperature) + log_of(sums.total()));
   }
   if (thread_index() == 0) report(p, i, choice.id, logprob, sums.max, status, false);
+  return true;
 }
 
 QUERN_DEVICE void sample_clustered(const SampleParams& p) {
@@ -146,8 +169,11 @@ QUERN_DEVICE void sample_clustered(const SampleParams& p) {
   release();
   const i32 clusters = block_count(0) / part.blocks, begin = block_index(0) / part.blocks;
   u32 phase = 0;
-  QUERN_ROLLED for (i32 i = begin; i < p.count; i += clusters) {
-    sample_row(p, part, i, i == begin, &phase);
+  bool first = true, again = false;
+  QUERN_ROLLED for (i32 i = begin; i < p.count;) {
+    again = !sample_row(p, part, i, first, again, &phase);
+    first = false;
+    if (!again) i += clusters;
     // Before this block's shared memory is used again or is gone, the others have read it, and all of its own threads.
     cluster_wait();
     sync_block();

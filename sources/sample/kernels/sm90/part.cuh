@@ -29,6 +29,7 @@ struct Desk {
   u64 listed_total, race, first, last;  // this block's own, which the others read
   alignas(8) u32 listed[2];             // tokens on the list, beyond its end, too
   u32 used;                             // places for what lists say
+  u32 reach, top;                       // of candidates that have been edited: how many count, the largest's key
 };
 
 // The block's part of the row under way, and where things lie in dynamic shared memory.
@@ -45,6 +46,7 @@ struct Part {
   f32* biases;   // and the sums of their biases
   u64* weights;  // [all] of chunks
   u16* sieved;   // places of tokens that are set apart to be searched
+  u32* prompt;   // there, too, where edits wait: [chunks * kGroups] the part of the prompt's mask
   u8* work;      // histograms and lists
   bool has_lists, biased;
   Desk* desk;
@@ -81,6 +83,7 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.weights = reinterpret_cast<u64*>(shared + room.weights);
   part.work = shared + room.work;
   part.sieved = reinterpret_cast<u16*>(shared + room.sieved);
+  part.prompt = reinterpret_cast<u32*>(shared + room.sieved);
   part.has_lists = p.slots != 0, part.biased = p.bias_offsets != nullptr;
   part.desk = desk;
   return part;
