@@ -5,7 +5,6 @@
 #pragma once
 
 #include "renormalise/kernels/weigh.cuh"
-#include "top_k/kernels/sort.cuh"
 
 namespace q {
 
@@ -26,6 +25,7 @@ struct Limits {
   QUERN_DEVICE bool greedy() const { return kLogits && temperature == 0.0f; }
   QUERN_DEVICE bool counts(i32 n) const { return top_k > 0 && top_k < n; }
   QUERN_DEVICE bool shares() const { return top_p < 1.0f; }
+  QUERN_DEVICE bool shares_alone(i32 n) const { return shares() && !counts(n) && !(min_p > 0.0f); }
   // The least key that min_p leaves, where the largest token of those that are looked at is `max`. A larger one of the
   // whole row leaves no more.
   QUERN_DEVICE u32 least_key(f32 max) const {
@@ -68,9 +68,9 @@ QUERN_DEVICE f32 number_listed(const Limits& limits, i32 n) {
     const f32 number = 1.5f * static_cast<f32>(limits.top_k) + 200.0f;
     return number <= kMost ? number : 0.0f;
   }
-  // Few rows have more within a share, and to put more in order would take longer.
+  // Few rows have more within a share, and to put more in order would take longer. Of a share alone bins tell sooner.
   constexpr f32 kOfShare = 2500.0f;
-  return limits.shares() ? kOfShare : 0.0f;
+  return limits.shares() && limits.min_p > 0.0f ? kOfShare : 0.0f;
 }
 
 // The key that so many tokens of the row are likely to reach, as this block's first ones tell; of each lane `sixteen`,
@@ -114,9 +114,8 @@ QUERN_DEVICE u32 bound_of(const NearRoom& room, const Slice& s, const Limits& li
     const u32 largest = warp_max(no_lower >= nth ? mine : 0u);
     if (lane() == 0) atomic_max(&room.desk->first_bound, largest);
   }
-  const bool asked = limits.counts(n) ? number > 0.0f : limits.shares() || limits.min_p > 0.0f;
   sync_block();
-  if (!asked && !(limits.min_p > 0.0f)) return kNoBound;
+  if (!(number > 0.0f) && !(limits.min_p > 0.0f)) return kNoBound;
   const u32 top_of_first = room.desk->first_top, by_share = room.desk->first_bound, none = least_key_of_tokens();
   u32 bound = by_share > none ? by_share : none;
   if (limits.min_p > 0.0f && top_of_first != 0) {
@@ -237,7 +236,7 @@ QUERN_DEVICE NearCut cut_near(const NearRoom& room, u64* scratch, const Near& ne
     i32 size = 1;
     QUERN_ROLLED while (size < held) size *= 2;
     QUERN_ROLLED for (i32 i = held + thread_index(); i < size; i += kThreads) list[i] = 0;
-    sort_list(list, size);
+    sort_places(list, size);
     const u64 bound = static_cast<u64>(near.bound) << 32;
     const bool whole = near.has_all_from(static_cast<u32>(lowest >> 32)), counts = limits.counts(n);
     const i32 end = number_down_to(list, held, lowest > bound ? lowest : bound),

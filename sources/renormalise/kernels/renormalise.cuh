@@ -21,7 +21,7 @@ QUERN_DEVICE PlaceFound last_place(const RenormaliseRoom& room, const Slice& s, 
   PlaceFound last{lowest, total};
   // By number, then by weight, which may come down to a number of equal ones.
   QUERN_ROLLED for (int round = 0; round < 2; ++round) {
-    u64 wanted = static_cast<u64>(limits.top_k), whole = 0;
+    u64 wanted = static_cast<u64>(limits.top_k);
     u32 low = lowest_key;
     if (round == 0) {
       if (!limits.counts(n)) continue;
@@ -29,12 +29,17 @@ QUERN_DEVICE PlaceFound last_place(const RenormaliseRoom& room, const Slice& s, 
       if (!near.listed() && limits.top_k <= kMostNear && near.least_bound > low) low = near.least_bound;
     } else {
       if (!limits.shares()) break;
-      whole = total != 0 ? total : weight_from(room.weigh.slots, s, scale, joint ? lowest : last.place);
-      wanted = share_of_weight(limits.top_p, whole);
+      // Of a share alone the bins tell what all weigh.
+      if (limits.shares_alone(n)) {
+        wanted = 0;
+      } else {
+        const u64 whole = total != 0 ? total : weight_from(room.weigh.slots, s, scale, joint ? lowest : last.place);
+        wanted = share_of_weight(limits.top_p, whole);
+      }
       const u32 weighs = scale.least_key();
       low = weighs > low ? weighs : low;
     }
-    const PlaceFound found = place_reaching(room.weigh, s, scale, wanted, whole, n, low, high);
+    const PlaceFound found = place_reaching(room.weigh, s, scale, wanted, round != 0, limits.top_p, n, low, high);
     if (found.place >= last.place) last = found;
   }
   return last;
@@ -80,7 +85,8 @@ QUERN_DEVICE KeptRow keep_of_row(const RenormaliseParams& p, const RenormaliseRo
              whole = near.has_all_from(static_cast<u32>(lowest >> 32)), cuts = counts || shares || limits.min_p > 0.0f;
   // What a share is of, or what stays where nothing is taken away.
   u64 total = 0;
-  if (!cuts || (shares && (joint || !counts) && !whole)) total = weight_from(room.weigh.slots, s, scale, lowest);
+  if (!cuts || (shares && (joint || !counts) && !whole && !limits.shares_alone(p.n)))
+    total = weight_from(room.weigh.slots, s, scale, lowest);
   NearCut cut{!cuts, lowest, total};
   const bool few = near.listed() && near.bound != kNoBound;
   // Of a share alone it is known beforehand whether what is listed reaches it.

@@ -5,6 +5,7 @@
 
 #include "renormalise/kernels/tokens.cuh"
 #include "top_k/kernels/select.cuh"
+#include "top_k/kernels/sort.cuh"
 
 namespace q {
 
@@ -101,6 +102,7 @@ QUERN_CALLED u64 sum_before(u64* scratch, u64 own) {
   sync_block();
   return before;
 }
+QUERN_CALLED void sort_places(u64* list, i32 size) { sort_list(in_shared(list), size); }
 // The weight of the tokens from a place on.
 QUERN_CALLED u64 weight_from(u64* slots, Slice s, Scale scale, u64 least) {
   u64 own = 0;
@@ -112,21 +114,76 @@ QUERN_CALLED u64 weight_from(u64* slots, Slice s, Scale scale, u64 least) {
   return sum_of_row(slots, own);
 }
 
+// How much is needed to reach a share of the whole.
+QUERN_DEVICE u64 share_of_weight(f32 share, u64 total) {
+  const f64 exact = static_cast<f64>(share) * static_cast<f64>(total);
+  u64 whole = static_cast<u64>(exact);
+  if (static_cast<f64>(whole) < exact) ++whole;
+  return whole == 0 ? 1 : whole;
+}
+
 // A place in a row's order, and what the tokens weigh down to there; 0 where that is not known.
 struct PlaceFound {
   u64 place, sum;
 };
-// The place down to which the first tokens of a row of n are `wanted` many, or, where `total` is what all that come
-// into question weigh, come to weigh so much: wanted > 0. Where there are not so many it is that of all. The tokens
-// that may lie there have keys from `low` to `high`, that of the largest.
-QUERN_DEVICE PlaceFound place_reaching(const WeighRoom& room, const Slice& s, const Scale& scale, u64 wanted, u64 total,
-                                       i32 n, u32 low, u32 high) {
+
+// Of the tokens with keys from `low` to `high`, of which there are no more than kMostOfBin, the one down to which there
+// are `wanted` many, or so much weight, if `weighs`: they are listed, and the first block puts them in order. What they
+// weigh, or how many they are, down to there.
+inline constexpr i32 kMostOfBin = kBins;
+QUERN_DEVICE PlaceFound place_among(const WeighRoom& room, const Slice& s, const Scale& scale, bool weighs, u64 wanted,
+                                    u32 low, u32 high) {
+  u64* const list = reinterpret_cast<u64*>(room.low);  // the bins' place: they have been added up
+  u32* const count = reinterpret_cast<u32*>(room.scratch + kWarps + 3);
+  if (thread_index() == 0) *count = 0;
+  sync_block();
+  each_four(s, [&](i32 index, const u32(&k)[4]) {
+    QUERN_UNROLL for (int i = 0; i < 4; ++i) {
+      if (k[i] - low > high - low) continue;
+      list[atomic_add(count, 1u)] = static_cast<u64>(k[i]) << 32 | ~static_cast<u32>(index + i);
+    }
+  });
+  sync_row();
+  u64* const told = room.scratch + kWarps + 1;
+  if (row_block() == 0) {
+    i32 held = static_cast<i32>(*count), size = 1;
+    QUERN_ROLLED for (i32 b = 1; b < row_blocks(); ++b) {
+      const i32 its = static_cast<i32>(ask(count, b));
+      QUERN_ROLLED for (i32 i = thread_index(); i < its; i += kThreads) list[held + i] = ask(list + i, b);
+      held += its;
+    }
+    QUERN_ROLLED while (size < held) size *= 2;
+    QUERN_ROLLED for (i32 i = held + thread_index(); i < size; i += kThreads) list[i] = 0;
+    sort_places(list, size);
+    // Each thread has a run of them.
+    const i32 each = div_up(held, kThreads), first = thread_index() * each,
+              last = first + each < held ? first + each : held;
+    u64 through = 0;
+    QUERN_ROLLED for (int round = 0; round < 2; ++round) {
+      QUERN_ROLLED for (i32 i = first; i < last; ++i) {
+        const u64 above = through;
+        through += weighs ? scale.weight_of_key(static_cast<u32>(list[i] >> 32)) : u64{1};
+        if (round != 0 && above < wanted && wanted <= through) told[0] = list[i], told[1] = through;
+      }
+      if (round == 0) through = sum_before(room.scratch, through);
+    }
+  }
+  sync_row();
+  const PlaceFound found{ask(told, 0), ask(told + 1, 0)};
+  sync_row();  // all have read it
+  return found;
+}
+// The place down to which the first tokens of a row of n are `wanted` many, or, if `weighing`, come to weigh so much;
+// 0: the `share` of what all of them weigh. Where there are not so many it is that of all. The tokens that may lie
+// there have keys from `low` to `high`, that of the largest.
+QUERN_DEVICE PlaceFound place_reaching(const WeighRoom& room, const Slice& s, const Scale& scale, u64 wanted,
+                                       bool weighing, f32 share, i32 n, u32 low, u32 high) {
   Prefix prefix{};
-  u64 sum = total != 0 ? wanted : 0;
+  u64 sum = weighing ? wanted : 0;
   i32 number = 2;
   // First the key, each time among 2^11 stretches of those that it may be one of; then digits of the index.
   QUERN_ROLLED while (number < kDigits) {
-    const bool of_key = number == 2, weighs = total != 0 && of_key;
+    const bool of_key = number == 2, weighs = weighing && of_key;
     const Digit digit = Digit::at(of_key ? 3 : number);
     i32 shift = digit.shift;
     if (of_key) {
@@ -157,6 +214,7 @@ QUERN_DEVICE PlaceFound place_reaching(const WeighRoom& room, const Slice& s, co
     u64 of_bins = 0;
     QUERN_UNROLL for (int i = 0; i < kOwn; ++i) of_bins += room.totals[top - i];
     u64 above = sum_before(room.scratch, of_bins);
+    if (wanted == 0) sum = wanted = share_of_weight(share, room.scratch[kWarps]);
     if (room.scratch[kWarps] < wanted) return {kLeastPlace, 0};
     if (above < wanted && wanted <= above + of_bins) {
       i32 bin = top;
@@ -166,7 +224,8 @@ QUERN_DEVICE PlaceFound place_reaching(const WeighRoom& room, const Slice& s, co
     sync_block();
     const i32 found = static_cast<i32>(room.scratch[kWarps + 1]);
     wanted -= room.scratch[kWarps + 2];
-    const bool all = room.totals[found] == wanted;
+    const u64 in_bin = room.totals[found];
+    const bool all = in_bin == wanted;
     sync_block();  // all have read it
     if (of_key) {
       high -= static_cast<u32>(kBins - 1 - found) << shift;
@@ -176,6 +235,11 @@ QUERN_DEVICE PlaceFound place_reaching(const WeighRoom& room, const Slice& s, co
       prefix.add(digit, static_cast<u32>(found) << shift);
     }
     if (all) break;  // of its tokens
+    // None of the bin weighs less than its least would.
+    if (of_key && in_bin <= (weighs ? scale.weight_of_key(low) : u64{1}) * kMostOfBin) {
+      const PlaceFound last = place_among(room, s, scale, weighs, wanted, low, high);
+      return {last.place, weighs ? sum - wanted + last.sum : 0};
+    }
     if (of_key && shift != 0) continue;
     ++number;
     if (weighs) {
@@ -186,14 +250,6 @@ QUERN_DEVICE PlaceFound place_reaching(const WeighRoom& room, const Slice& s, co
     }
   }
   return {static_cast<u64>(low) << 32 | prefix.index, sum};
-}
-
-// How much is needed to reach a share of the whole.
-QUERN_DEVICE u64 share_of_weight(f32 share, u64 total) {
-  const f64 exact = static_cast<f64>(share) * static_cast<f64>(total);
-  u64 whole = static_cast<u64>(exact);
-  if (static_cast<f64>(whole) < exact) ++whole;
-  return whole == 0 ? 1 : whole;
 }
 
 }  // namespace q
