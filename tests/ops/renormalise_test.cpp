@@ -23,7 +23,8 @@ struct Case {
   bool joint = false, in_place = false;
   Layout2 where = {}, where_out = {};
   std::int32_t max_sms = 0;
-  float by = 1.0f;  // probabilities add up to this
+  float by = 1.0f;       // probabilities add up to this
+  std::size_t kind = 0;  // of the first row
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
@@ -44,7 +45,7 @@ class Problem {
       return all[random.below(sizeof...(of))];
     };
     for (std::int64_t r = 0; r < c.rows; ++r) {
-      const Numbers kind = kAllNumbers[static_cast<std::size_t>(r) % std::size(kAllNumbers)];
+      const Numbers kind = kAllNumbers[(c.kind + static_cast<std::size_t>(r)) % std::size(kAllNumbers)];
       std::vector<double> x, p;
       double max = -1e300, sum = 0;
       for (std::int64_t i = 0; i < c.n; ++i) x.push_back(draw(kind, random, i, c.n));
@@ -171,6 +172,26 @@ TEST_P(Renormalise, KeepsThoseOfAStableSort) {
   Problem problem(GetParam());
   ASSERT_NO_FATAL_FAILURE(problem.run(context()));
   problem.check();
+}
+
+// Rows that blocks share: the token that ends a share lies in a bin of which each block has some, or among more equal
+// ones than are listed.
+TEST(RenormaliseRows, EndsLieInAnyBlock) {
+  for (std::size_t kind = 0; kind < std::size(kAllNumbers); kind += 2) {
+    for (const auto& [k, p] : {std::pair{0, 0.9}, {0, 0.5}, {9000, 1.0}, {5000, 0.99}}) {
+      Case c;
+      c.name = "ends " + std::to_string(kind) + " " + std::to_string(k) + " " + std::to_string(p);
+      SCOPED_TRACE(c.name);
+      c.rows = 2, c.n = 20001, c.kind = kind;
+      Problem problem(c);
+      for (std::int64_t r = 0; r < c.rows; ++r) {
+        problem.top_k.set_integer(k, r), problem.top_p.set(p, r), problem.min_p.set(0.0, r);
+      }
+      problem.upload();
+      ASSERT_NO_FATAL_FAILURE(problem.run(context()));
+      problem.check();
+    }
+  }
 }
 
 TEST(RenormaliseRows, AreTheSameInAnyOrder) {
