@@ -196,15 +196,26 @@ TEST(RenormaliseRows, EndsLieInAnyBlock) {
 
 TEST(RenormaliseRows, AreTheSameInAnyOrder) {
   if (on_cuda()) GTEST_SKIP() << "the GPU has a schedule of its own";
-  Case c;
-  c.name = "rows", c.rows = 12, c.n = 9001;
-  Problem fair(c);
-  ASSERT_NO_FATAL_FAILURE(fair.run(context()));
-  for (std::uint64_t seed = 0; seed < 2; ++seed) {
-    const Context unfair = unfair_context(seed);
-    Problem again(c);
-    ASSERT_NO_FATAL_FAILURE(again.run(unfair.get()));
-    EXPECT_EQ(again.out.memory(), fair.out.memory()) << "seed " << seed;
+  for (const bool shared : {false, true}) {  // by several blocks
+    Case c;
+    c.name = "rows", c.rows = shared ? 2 : 12, c.n = shared ? 20001 : 9001;
+    const auto asked = [&](Problem& problem) {
+      if (!shared) return;
+      for (std::int64_t r = 0; r < c.rows; ++r) {
+        problem.top_k.set_integer(0, r), problem.top_p.set(0.9, r), problem.min_p.set(0.0, r);
+      }
+      problem.upload();
+    };
+    Problem fair(c);
+    asked(fair);
+    ASSERT_NO_FATAL_FAILURE(fair.run(context()));
+    for (std::uint64_t seed = 0; seed < 2; ++seed) {
+      const Context unfair = unfair_context(seed);
+      Problem again(c);
+      asked(again);
+      ASSERT_NO_FATAL_FAILURE(again.run(unfair.get()));
+      EXPECT_EQ(again.out.memory(), fair.out.memory()) << "seed " << seed;
+    }
   }
 }
 

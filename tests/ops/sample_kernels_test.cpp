@@ -290,12 +290,18 @@ TEST(SampleKernels, DrawTheSameTokensWhereEditsOfFewRowsWait) {
 TEST(SampleKernels, unfair) {
   if (on_cuda()) GTEST_SKIP() << "the GPU has a schedule of its own";
   Random random("sample schedules");
-  for (int round = 0; round < 6; ++round) {
-    const SampleInput in = make_usual(random, round < 3 ? 5000 : 9000, 3, round != 0, (round & 1) != 0);
+  for (int round = 0; round < 8; ++round) {
+    SampleInput in;
+    if (round < 6) {
+      in = make_usual(random, round < 3 ? 5000 : 9000, 3, round != 0, (round & 1) != 0);
+    } else {
+      in = make_waiting(random, 9003, 2, false, true, false);
+      in.top_k = {5, 3};
+    }
     for (const bool rare : {false, true}) {
       SampleInput given = in;
       if (rare) given.typical_p.assign(in.count(), 1.0f);
-      given.max_sms = round % 3 == 0 ? 0 : 2;
+      given.max_sms = round % 3 == 0 || round == 7 ? 0 : 2;
       const SampleOutput fair = without_nan(SampleCall(given).run());
       for (std::uint64_t seed = 0; seed < 2; ++seed) {
         const Context unfair = make_context([&](quern_context_options& o) {
