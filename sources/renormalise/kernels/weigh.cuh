@@ -127,12 +127,11 @@ struct PlaceFound {
   u64 place, sum;
 };
 
-// Of the tokens with keys from `low` to `high`, of which there are no more than kMostOfBin, the one down to which there
-// are `wanted` many, or so much weight, if `weighs`: they are listed, and the first block puts them in order. What they
-// weigh, or how many they are, down to there.
+// Of the tokens with keys from `low` to `high`, of which there are no more than kMostOfBin, the one down to which they
+// come to weigh `wanted`: they are listed, and the first block puts them in order. What they weigh down to there.
 inline constexpr i32 kMostOfBin = kBins;
-QUERN_DEVICE PlaceFound place_among(const WeighRoom& room, const Slice& s, const Scale& scale, bool weighs, u64 wanted,
-                                    u32 low, u32 high) {
+QUERN_DEVICE PlaceFound place_among(const WeighRoom& room, const Slice& s, const Scale& scale, u64 wanted, u32 low,
+                                    u32 high) {
   u64* const list = reinterpret_cast<u64*>(room.low);  // the bins' place: they have been added up
   u32* const count = reinterpret_cast<u32*>(room.scratch + kWarps + 3);
   if (thread_index() == 0) *count = 0;
@@ -162,7 +161,7 @@ QUERN_DEVICE PlaceFound place_among(const WeighRoom& room, const Slice& s, const
     QUERN_ROLLED for (int round = 0; round < 2; ++round) {
       QUERN_ROLLED for (i32 i = first; i < last; ++i) {
         const u64 above = through;
-        through += weighs ? scale.weight_of_key(static_cast<u32>(list[i] >> 32)) : u64{1};
+        through += scale.weight_of_key(static_cast<u32>(list[i] >> 32));
         if (round != 0 && above < wanted && wanted <= through) told[0] = list[i], told[1] = through;
       }
       if (round == 0) through = sum_before(room.scratch, through);
@@ -235,10 +234,10 @@ QUERN_DEVICE PlaceFound place_reaching(const WeighRoom& room, const Slice& s, co
       prefix.add(digit, static_cast<u32>(found) << shift);
     }
     if (all) break;  // of its tokens
-    // None of the bin weighs less than its least would.
-    if (of_key && in_bin <= (weighs ? scale.weight_of_key(low) : u64{1}) * kMostOfBin) {
-      const PlaceFound last = place_among(room, s, scale, weighs, wanted, low, high);
-      return {last.place, weighs ? sum - wanted + last.sum : 0};
+    // None of the bin weighs less than its least would. To count further takes less time than to put many in order.
+    if (weighs && in_bin <= scale.weight_of_key(low) * kMostOfBin) {
+      const PlaceFound last = place_among(room, s, scale, wanted, low, high);
+      return {last.place, sum - wanted + last.sum};
     }
     if (of_key && shift != 0) continue;
     ++number;
