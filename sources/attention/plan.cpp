@@ -99,7 +99,7 @@ Tiling tile_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
     if (shape.paged && shape.page_size % q::box_keys(shape.page_size, block) != 0) continue;
     if (bytes_each == 1 && block != q::kTurnedKeys) continue;
     if (shape.dim_v / 2 + block / 2 + block / 8 * bytes_each > kRegisters - 14 * helpers) continue;
-    const bool two = bytes_each == 2 && tiles == 2 && shape.dim_v / 2 + block <= room_of_two;
+    const bool two = tiles == 2 && shape.dim_v / 2 + block / 2 + block / 4 * bytes_each <= room_of_two;
     for (int codes = widened ? 2 : 0; codes >= (widened ? 1 : 0); --codes) {
       for (int stages = kMostStages; stages >= 2; --stages) {
         const auto bytes = static_cast<std::uint32_t>(

@@ -46,7 +46,7 @@ static_assert(kBoxes * kCopySpansK <= kWarp && kBoxes * kCopySpansV <= kWarp, "e
 // Where registers have room for two blocks of weights those of a block are made while those of the one before are
 // multiplied, and scores stay what they are until then.
 inline constexpr bool kTwoWeights = TWO_WEIGHTS != 0;
-static_assert(!kTwoWeights || (!kEights && kQueryStages == 2));
+static_assert(!kTwoWeights || kQueryStages == 2);
 // Three consumers take turns at issuing products.
 inline constexpr bool kTurns = kConsumers == 3;
 

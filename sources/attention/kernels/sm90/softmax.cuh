@@ -11,11 +11,13 @@ namespace q {
 
 using Scores = f32[kBlock / 2];
 
-// Weights of e4m3 have few binary orders of magnitude: they are taken up to 2^8, which leaves the maximum little to lag
-// behind by.
-inline constexpr f32 kLag = kEights ? 1.0f : kSlack, kLift = kEights ? 7.0f : 0.0f;
-// 2^kSlack: where weights come to no more, none of them is larger.
-inline constexpr f32 kLargestSum = 256.0f;
+// Weights of e4m3 have few binary orders of magnitude, up to 448 = 2^8.8: those of the maximum of before are 2^kLift,
+// and it may lag behind by what is left. Where it is looked for in every block it may lag behind by little.
+inline constexpr bool kTwoOfEights = kEights && TWO_WEIGHTS != 0;
+inline constexpr f32 kLift = !kEights ? 0.0f : kTwoOfEights ? 6.0f : 7.0f;
+inline constexpr f32 kLag = !kEights ? kSlack : kTwoOfEights ? 8.8f - kLift : 1.0f;
+// Where weights come to no more, none of them is larger than it may be: 2^kSlack, or less than 2^(kLift + kLag).
+inline constexpr f32 kLargestSum = kEights ? 440.0f : 256.0f;
 static_assert(kSlack == 8.0f);
 
 // Where weights of some keys are made by one warpgroup and used by another, those that come from different ones are
@@ -50,7 +52,8 @@ struct TokenScales {
 
 // Of a thread's two rows: the maximum in units of log2, and sums of weights in two parts, each an independent chain.
 struct RowSoftmax {
-  f32 values = 0.0f;  // with kTokenScales: the sums of values are to be multiplied by it, a power of two or 0
+  bool grows = false;  // of a row of the warp it has just been outgrown: it is looked for in the next block, too
+  f32 values = 0.0f;   // with kTokenScales: the sums of values are to be multiplied by it, a power of two or 0
   f32 max[2] = {-infinity(), -infinity()};
   f32 sum[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
 };
@@ -156,16 +159,17 @@ QUERN_DEVICE void mask_scores(const AttentionParams& p, const Sequence& s, const
   }
 }
 
+// What logits in hand are multiplied by. One factor for all rows stays out of registers.
+QUERN_DEVICE f32 factor_of(const AttentionParams& p, const Rows& rows, int h) {
+  return !kPlainScale ? 1.0f : kEights ? rows.factor[h] : kScaledKeys ? rows.factor[0] : p.scale;
+}
+
 // Turns logits into weights relative to the maximum. True when that has changed for one of the thread's rows: what was
 // summed before is then to be multiplied by `rescale`. Weights take in the scales of values where `scales` are given.
 QUERN_DEVICE bool weigh_scores(const AttentionParams& p, const Rows& rows, Scores& x, RowSoftmax& softmax,
                                f32 (&rescale)[2], const TokenScales* scales = nullptr) {
-  // One factor for all rows stays out of registers.
   f32 factor[2];
-  QUERN_UNROLL for (int h = 0; h < 2; ++h) factor[h] = !kPlainScale  ? 1.0f
-                                                       : kEights     ? rows.factor[h]
-                                                       : kScaledKeys ? rows.factor[0]
-                                                                     : p.scale;
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) factor[h] = factor_of(p, rows, h);
   f32 most[2] = {-infinity(), -infinity()}, base[2];
   maximum(x, most);
   bool changed = false;
@@ -199,16 +203,20 @@ QUERN_DEVICE bool weigh_scores(const AttentionParams& p, const Rows& rows, Score
 
 // The same, with weights as operands of their own, so that logits stay what they are: weights are first taken relative
 // to the maximum of before, and the logits' maximum is looked for only where sums tell that it may have grown by more
-// than it may lag behind, or where there is none yet. What comes is the same as if it were always looked for.
-// For weights of 16 bits, which take in the scales of values where `scales` are given.
+// than it may lag behind, or where there is none yet. Of weights of 16 bits, which take in the scales of values where
+// `scales` are given, what comes is the same as if it were always looked for; of e4m3 it depends on the warp's other
+// rows, too, which are always the same.
 template <int steps>
 QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Rows& rows, const Scores& x, RowSoftmax& softmax,
                              f32 (&rescale)[2], u32 (&weights)[steps][4], const TokenScales* scales = nullptr) {
-  const f32 factor = !kPlainScale ? 1.0f : kScaledKeys ? rows.factor[0] : p.scale;
+  f32 factor[2];
+  QUERN_UNROLL for (int h = 0; h < 2; ++h) factor[h] = factor_of(p, rows, h);
   f32 shrink = 1.0f, inverse = 1.0f;
   if constexpr (kTokenScales) shrink = follow_scales(*scales, softmax), inverse = inverse_of_values(softmax);
   bool changed = false, sought = ballot(softmax.max[0] == -infinity() || softmax.max[1] == -infinity()) != 0;
   rescale[0] = rescale[1] = 1.0f;
+  if (kTwoOfEights && softmax.grows) sought = true;
+  bool outgrown = false;
   f32 sum[2][2];
   QUERN_ROLLED for (;;) {
     f32 base[2];
@@ -216,28 +224,53 @@ QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Rows& rows, const S
       f32 most[2] = {-infinity(), -infinity()};
       maximum(x, most);
       QUERN_UNROLL for (int h = 0; h < 2; ++h) {
-        const f32 before = softmax.max[h], now = quad_max(most[h]) * factor;
-        if (now > before + kLag) softmax.max[h] = now;
+        const f32 before = softmax.max[h], now = quad_max(most[h]) * factor[h];
+        outgrown |= now > before + kLag;
+        // Of e4m3 all rows of the warp follow at once, since the others would soon be the next to outgrow theirs.
+        if (now > before + (kTwoOfEights ? 0.0f : kLag)) softmax.max[h] = now;
         changed |= softmax.max[h] != before;
         rescale[h] = exp2(before - finite_max(softmax.max[h]));
       }
     }
-    QUERN_UNROLL for (int h = 0; h < 2; ++h) base[h] = finite_max(softmax.max[h]);
-    QUERN_UNROLL for (int i = 0; i < kBlock / 2; i += 2) {
-      const int h = half_of(i);
-      const f32 first = exp2(fma(x[i], factor, -base[h])), second = exp2(fma(x[i + 1], factor, -base[h]));
-      sum[h][0] = i < 4 ? first : sum[h][0] + first;
-      sum[h][1] = i < 4 ? second : sum[h][1] + second;
-      if constexpr (kTokenScales) {
-        const f32x2 two = scales->of_values(i / 4 * 4);
-        weights[i / 8][i / 2 % 4] = pack<Element>(first * (two.x * inverse), second * (two.y * inverse));
-      } else {
-        weights[i / 8][i / 2 % 4] = pack<Element>(first, second);
+    QUERN_UNROLL for (int h = 0; h < 2; ++h) base[h] = finite_max(softmax.max[h]) - kLift;
+    const auto weight = [&](int i) { return exp2(fma(x[i], factor[half_of(i)], -base[half_of(i)])); };
+    bool few;  // no weight is larger than a sum that it is in; a NaN is looked at again, too
+    if constexpr (kEights) {
+      f32 largest = 0.0f;
+      QUERN_UNROLL for (int step = 0; step < steps; ++step) {
+        QUERN_UNROLL for (int h = 0; h < 2; ++h) {
+          f32 eight = 0.0f;
+          QUERN_UNROLL for (int r = h; r < 4; r += 2) {
+            const int first = 16 * step + (r >> 1) * 8 + h * 2;
+            const f32 w[4] = {weight(first), weight(first + 1), weight(first + 4), weight(first + 5)};
+            const f32 four = (w[0] + w[1]) + (w[2] + w[3]);
+            eight = r == h ? four : eight + four;
+            weights[step][r] = pack_four_fp8<Weight>(w[0], w[1], w[2], w[3]);
+          }
+          largest = fmax(largest, eight);
+          sum[h][step & 1] = step < 2 ? eight : sum[h][step & 1] + eight;
+        }
       }
+      few = largest <= kLargestSum;
+    } else {
+      QUERN_UNROLL for (int i = 0; i < kBlock / 2; i += 2) {
+        const int h = half_of(i);
+        const f32 first = weight(i), second = weight(i + 1);
+        sum[h][0] = i < 4 ? first : sum[h][0] + first;
+        sum[h][1] = i < 4 ? second : sum[h][1] + second;
+        if constexpr (kTokenScales) {
+          const f32x2 two = scales->of_values(i / 4 * 4);
+          weights[i / 8][i / 2 % 4] = pack<Element>(first * (two.x * inverse), second * (two.y * inverse));
+        } else {
+          weights[i / 8][i / 2 % 4] = pack<Element>(first, second);
+        }
+      }
+      few = sum[0][0] + sum[0][1] <= kLargestSum && sum[1][0] + sum[1][1] <= kLargestSum;
     }
-    if (sought) break;
-    // No weight is larger than their sum; a NaN is looked at again, too.
-    const bool few = sum[0][0] + sum[0][1] <= kLargestSum && sum[1][0] + sum[1][1] <= kLargestSum;
+    if (sought) {
+      if constexpr (kTwoOfEights) softmax.grows = ballot(outgrown) != 0;
+      break;
+    }
     if (ballot(!few) == 0) break;
     sought = true;
   }
