@@ -63,7 +63,8 @@
 //                                       mbarrier_arrive_remote_relaxed(array, i, rank), with one of bytes by
 //                                       tma_load(bytes, first, map, array, i, ...), to byte `first` on, one of f32 by
 //                                       load_shared(v, array, i): v is an array of 1 or 2 f32, that or those from
-//                                       element i on
+//                                       element i on, one of bytes by load_shared_16(array, bytes): a vec16, from byte
+//                                       `bytes` on
 //
 //   Matrices      8x8 of 16-bit elements: lane l gives the address of row l % 8 of matrix l / 8, 16-byte aligned
 //     load_matrix<transposed>(v, row)   v is an array of 1, 2 or 4 u32; lane l gets elements 2 (l % 4) and the next

@@ -242,6 +242,14 @@ QUERN_DEVICE void load_shared(f32 (&v)[count], const SharedArray<f32>& array, i3
     asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(v[0]), "=f"(v[1]) : "r"(array.at(i)));
   }
 }
+QUERN_DEVICE vec16 load_shared_16(const SharedArray<u8>& array, i32 bytes) {
+  vec16 v;
+  asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(v.x[0]), "=r"(v.x[1]), "=r"(v.x[2]), "=r"(v.x[3])
+               : "r"(array.at(bytes))
+               : "memory");
+  return v;
+}
 
 // ---- Matrices
 template <bool transposed, int count>

@@ -127,6 +127,7 @@ QUERN_DEVICE void load_shared(f32 (&v)[count], const SharedArray<f32>& array, i3
   static_assert(count == 1 || count == 2, "one or two");
   for (int e = 0; e < count; ++e) v[e] = array.first[i + e];
 }
+QUERN_DEVICE vec16 load_shared_16(const SharedArray<u8>& array, i32 bytes) { return load16(array.first + bytes); }
 
 // ---- Matrices
 namespace host {

@@ -19,15 +19,14 @@ struct StreamReader {
   Shared* shared;
   u8* stages;    // of its pipe
   f32* results;  // of all readers
+  LanePlaces places;
   SharedArray<Mbarrier> full, empty;
 
   QUERN_DEVICE void attend(const Sequence& s, const TileRange& seen, const RowContext& rows, const Queries& q,
-                           u8* stage, i32 key, RowSoftmax& softmax, Accumulator (&o)[kPairsV]) const {
-    const int l = lane(), own_key = key_of_column(l >> 2);
+                           i32 stage, i32 key, RowSoftmax& softmax, Accumulator (&o)[kPairsV]) const {
     Accumulator x[2] = {};  // two chains of products
     QUERN_UNROLL for (int g = 0; g < kGroupsK; ++g) {
-      const vec16 first = load16(stage + swizzled<kRowBytesK>(own_key, 4 * g + (l & 3)));
-      const vec16 last = load16(stage + swizzled<kRowBytesK>(own_key + 8, 4 * g + (l & 3)));
+      const vec16 first = places.key(stage, g, false), last = places.key(stage, g, true);
       QUERN_UNROLL for (int j = 0; j < kStepsOfGroup; ++j) {
         mma(x[j & 1], q.steps[g * kStepsOfGroup + j], keys_of<CacheElement>(first, last, j));
       }
@@ -40,7 +39,10 @@ struct StreamReader {
     const bool check =
         masked && (kCustomMask || (key < seen.all.first && key + kPipeKeys > seen.any.first) ||
                    (key + kPipeKeys > seen.all.last && key < seen.any.last && seen.all.last < seen.any.last));
-    u8* const values = stage + kPipeKeys * kRowBytesK;
+    // Under way while scores become weights, where there are registers for them.
+    ValueCodes codes;
+    if constexpr (kCoded && !kManySums) codes.load(places, stage);
+    u8* const values = stages + stage + kPipeKeys * kRowBytesK;
     const f32* const scales = reinterpret_cast<const f32*>(values + kPipeKeys * kRowBytesV);
     mask_scores(p, s, rows, q.factor, key, masked, scales, x[0]);
     f32 rescale[2];
@@ -51,9 +53,13 @@ struct StreamReader {
     }
     if (!kIsInteger<CacheElement> && check) {
       const u32 bad = clear_values(values);
-      if (bad != 0) spoil_rows(p, s, rows, bad, key, softmax);
+      if (bad != 0) {
+        spoil_rows(p, s, rows, bad, key, softmax);
+        if constexpr (kCoded && !kManySums) codes.load(places, stage);
+      }
     }
-    multiply_values<CacheElement>(to_operand<Product>(x[0]), values, o);
+    if constexpr (kCoded && kManySums) codes.load(places, stage);
+    multiply_values<CacheElement>(to_operand<Product>(x[0]), codes, values, o);
   }
 
   // One of a lane's rows, half `h`, to where the readers' results are joined.
@@ -156,7 +162,7 @@ struct StreamReader {
       QUERN_ROLLED for (i32 block = piece.begin + ((turn - before) & (kReaders - 1)); block < piece.end;
                         block += kReaders) {
         await(full, state);
-        attend(s, seen, rows, q, stages + state.stage * kStageBytes, origin + block * kBlock, softmax, o);
+        attend(s, seen, rows, q, state.stage * kStageBytes, origin + block * kBlock, softmax, o);
         sync_warp();
         if (elect_one()) mbarrier_arrive(empty, state.stage);
         state.template advance<kReaders>();
@@ -193,6 +199,7 @@ QUERN_KERNEL(quern_attention_streams, THREADS, 1, QUERN_PARAM q::AttentionParams
                  shared,
                  stages_of(memory, pipe),
                  results_at(memory),
+                 LanePlaces(stages_of(memory, pipe)),
                  SharedArray<Mbarrier>(shared->pipes[pipe].full),
                  SharedArray<Mbarrier>(shared->pipes[pipe].empty)}
         .run(w / kPipes);

@@ -51,6 +51,46 @@ QUERN_DEVICE OperandB<Product> keys_of(const vec16& first, const vec16& last, in
   }
 }
 
+// Where a lane reads in a pipe's stages, found once: in a loop the compiler would begin each time with the number of
+// the thread, and wait for it.
+struct LanePlaces {
+  SharedArray<u8> keys_even, keys_odd, values_even, values_odd;
+
+  QUERN_DEVICE explicit LanePlaces(u8* stages)
+      : keys_even(stages + of_keys(0)),
+        keys_odd(stages + of_keys(1)),
+        values_even(stages + of_values(0)),
+        values_odd(stages + of_values(1)) {}
+
+  // A lane's 16 bytes of group `g` of the key that it has of the first eight, or (`last`) of the last, of the stage
+  // that begins so many bytes further on.
+  QUERN_DEVICE vec16 key(i32 stage, int g, bool last) const {
+    return load_shared_16(g % 2 == 0 ? keys_even : keys_odd, stage + g / 2 * 128 + (last ? 8 * kRowBytesK : 0));
+  }
+  // Of codes, the lane's 16 bytes of columns 128 c and on of its k-th key.
+  QUERN_DEVICE vec16 value(i32 stage, int c, int k) const {
+    return load_shared_16(k % 2 == 0 ? values_even : values_odd, stage + c * 128 + k / 2 * 8 * kRowBytesV);
+  }
+
+ private:
+  QUERN_DEVICE static int of_keys(int g) {
+    return swizzled<kRowBytesK>(key_of_column(lane() >> 2), 4 * g + (lane() & 3));
+  }
+  QUERN_DEVICE static int of_values(int k) {
+    return kPipeKeys * kRowBytesK + swizzled<kRowBytesV>((lane() & 3) + 4 * k, key_of_column(lane() >> 2));
+  }
+};
+
+// Values of codes in a stage, of columns of whole 128s, as a lane reads them.
+struct ValueCodes {
+  vec16 of_key[kDimV / 128 > 0 ? kDimV / 128 : 1][4];
+  QUERN_DEVICE void load(const LanePlaces& places, i32 stage) {
+    QUERN_UNROLL for (int c = 0; c < kDimV / 128; ++c) {
+      QUERN_UNROLL for (int k = 0; k < 4; ++k) of_key[c][k] = places.value(stage, c, k);
+    }
+  }
+};
+
 // ---- Queries
 // A row's queries times a power of two, where they are bf16 that become f16; what its logits are multiplied by.
 struct Queries {
@@ -161,14 +201,13 @@ QUERN_DEVICE void add_codes(const OperandA<f16>& weights, const u32 (&a)[4], i32
 }
 
 template <class Code>
-QUERN_DEVICE void multiply_values(const OperandA<Product>& weights, const u8* values, Accumulator (&o)[kPairsV]) {
+QUERN_DEVICE void multiply_values(const OperandA<Product>& weights, const ValueCodes& codes, const u8* values,
+                                  Accumulator (&o)[kPairsV]) {
   const int l = lane(), t = l & 3;
   if constexpr (sizeof(Code) == 1) {
     const int part = key_of_column(l >> 2);
     QUERN_UNROLL for (int c = 0; c < kWholeV; ++c) {
-      vec16 of_key[4];
-      QUERN_UNROLL for (int k = 0; k < 4; ++k) of_key[k] =
-          load16(values + swizzled<kRowBytesV>(t + 4 * k, 8 * c + part));
+      const vec16(&of_key)[4] = codes.of_key[c];
       QUERN_UNROLL for (int w = 0; w < 4; ++w) {
         const u32 four[4] = {of_key[0].x[w], of_key[1].x[w], of_key[2].x[w], of_key[3].x[w]};
         add_codes<Code>(weights, four, 8 * c + 2 * w, o);
