@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sources/tensor.h"
 
+#include <algorithm>
 #include <string>
 
 #include "jit/error.h"
@@ -24,6 +25,20 @@ std::string describe(std::int64_t device_type, std::int64_t device_id) {
 
 std::string dimension_of(const char* name, int dimension) {
   return std::string(name) + ".shape[" + std::to_string(dimension) + "]";
+}
+
+// Looks at each extent and stride. Strides up to 2^48 cannot overflow what is computed from them.
+void check_extents(const DLTensor& given, const char* name, int rank, const Place& place) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  std::int64_t compact = 1;
+  for (int d = rank - 1; d >= 0; --d) {
+    const std::int64_t extent = given.shape[d], stride = given.strides != nullptr ? given.strides[d] : compact;
+    if (extent < 0 || extent > place.most_extent)
+      refuse_extent(name, d, extent, place.most_extent == INT32_MAX ? "0 to 2^31 - 1" : "0 to 2^40");
+    if (stride < 0 || stride > kMost) refuse_stride(name, d, stride, "0 to 2^48");
+    if (__builtin_mul_overflow(compact, extent > 0 ? extent : 1, &compact) || compact > kMost)
+      refuse_extent(name, d, extent, "at most 2^48 elements in all");
+  }
 }
 
 }  // namespace
@@ -166,22 +181,21 @@ Tensor read(const DLTensor* given, const char* name, int rank, std::initializer_
   const std::int64_t* const shape = given->shape;
   if (shape == nullptr) refuse_shape(name);
   t.shape = shape;
-  // Strides no larger than this cannot overflow what is computed from them. What is compared unsigned is not negative.
-  constexpr auto kMost = std::uint64_t{1} << 48;
-  const auto most_extent = static_cast<std::uint64_t>(place.most_extent);
+  // Where extents, strides and the elements so far all have less than 31 bits there is nothing to refuse and nothing
+  // that could overflow; elsewhere each is looked at.
   const std::int64_t* const strides = given->strides;
-  std::uint64_t compact = 1, count = 1;
-  for (int d = rank - 1; d >= 0; --d) {
+  std::uint64_t compact = 1, count = 1, all = 0;
+  for (std::ptrdiff_t d = rank - 1; d >= 0; --d) {
     const auto extent = static_cast<std::uint64_t>(shape[d]);
-    if (extent > most_extent)
-      refuse_extent(name, d, shape[d], place.most_extent == INT32_MAX ? "0 to 2^31 - 1" : "0 to 2^40");
     const std::uint64_t stride = strides != nullptr ? static_cast<std::uint64_t>(strides[d]) : compact;
-    if (stride > kMost) refuse_stride(name, d, strides[d], "0 to 2^48");
     t.strides[d] = static_cast<std::int64_t>(stride);
+    all |= extent | stride | compact;
     count *= extent;
-    const auto elements = static_cast<unsigned __int128>(compact) * (extent + (extent == 0 ? 1 : 0));
-    if (elements > kMost) refuse_extent(name, d, shape[d], "at most 2^48 elements in all");
-    compact = static_cast<std::uint64_t>(elements);
+    compact *= extent + (extent == 0 ? 1 : 0);
+  }
+  if (((all | compact) >> 31) != 0) [[unlikely]] {
+    check_extents(*given, name, rank, place);
+    count = std::find(shape, shape + rank, 0) == shape + rank ? 1 : 0;
   }
   if (given->data == nullptr) {
     if (!place.may_lack_data && count > 0) refuse_data(name);
