@@ -29,7 +29,7 @@ Problem read_problem(const quern_sample_args& args, const Runtime& runtime, bool
 void divide_rows(Problem* problem);
 std::uint64_t workspace_of(const Problem& problem);
 // Launches a problem whose rows have been divided. Throws what compiling and launching throw, and Error(QUERN_INVALID).
-void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& spec, void* workspace,
+void launch_problem(const Runtime& runtime, Problem* problem, const jit::Kernel& kernel, void* workspace,
                     std::uint64_t workspace_size, std::uint32_t flags, void* stream, const char* what);
 
 }  // namespace quern::ops::sample

@@ -190,10 +190,9 @@ std::uint64_t workspace_of(const Problem& problem) {
   return kCounterBytes + parts.stats + parts.group_keys + parts.chunk_weights;
 }
 
-void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& spec, void* workspace,
+void launch_problem(const Runtime& runtime, Problem* problem, const jit::Kernel& kernel, void* workspace,
                     std::uint64_t workspace_size, std::uint32_t flags, void* stream, const char* what) {
   q::SampleParams& p = problem->params;
-  const jit::Kernel* kernel = kernel_for(runtime, spec, flags, stream);
   if (p.count == 0) return;
   const Workspace space = read_workspace(workspace, workspace_size, workspace_of(*problem));
   const Parts parts = parts_of(*problem);
@@ -221,7 +220,7 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Spec& s
     launch.shared_bytes = static_cast<std::uint32_t>(std::max(p.chunks_per_block * q::kGroups * 4, p.slots * 12));
   launch.programmatic = (flags & QUERN_CALL_PROGRAMMATIC) != 0;
   launch.stream = stream;
-  ops::launch(runtime, *kernel, launch, what, p);
+  ops::launch(runtime, kernel, launch, what, p);
 }
 
 const Op op{"sample", unit, parse, list, constants};
@@ -244,14 +243,15 @@ void choose(Problem& problem, const jit::DeviceInfo& device) {
 
 // The kernel for many rows takes some seconds to compile, that for few rows a fifth to a third of it. Where the first
 // is not there yet, the second, whose tokens are the same, does the call.
-void keep_rows_meanwhile(Problem& problem, const Runtime& runtime, const quern_sample_args& args) {
+const jit::Kernel* kernel_of(Problem& problem, const Runtime& runtime, const quern_sample_args& args) {
   const jit::TargetInfo& limits = runtime.driver->device().limits;
   const jit::Spec wanted = kConstants.to_spec(problem.shape, limits.target);
-  if (runtime.engine->find(wanted) != nullptr) return;
+  if (const jit::Kernel* kernel = runtime.engine->find(wanted)) return kernel;
   Problem kept = problem;
   kept.shape.streams = false;
-  kept.blocks = blocks_of_row(kept, limits);
+  kept.blocks = problem.shape.streams ? blocks_of_row(kept, limits) : 0;
   if (kept.blocks != 0 && !is_ready_or_begins(runtime, wanted, args.flags, args.stream)) problem = kept;
+  return kernel_for(runtime, kConstants.to_spec(problem.shape, limits.target), args.flags, args.stream);
 }
 
 void list_index_data(const q::SampleParams& p, IndexList* list) {
@@ -294,10 +294,10 @@ void run(const Runtime& runtime, const quern_sample_args& args) {
   if (args.status == nullptr)
     check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem.params, &list); });
   choose(problem, device);
-  if (problem.shape.streams) keep_rows_meanwhile(problem, runtime, args);
+  const jit::Kernel* const kernel = kernel_of(problem, runtime, args);
   divide_rows(&problem);
-  launch_problem(runtime, &problem, kConstants.to_spec(problem.shape, device.limits.target), args.workspace,
-                 args.workspace_size, args.flags, args.stream, "launching sample");
+  launch_problem(runtime, &problem, *kernel, args.workspace, args.workspace_size, args.flags, args.stream,
+                 "launching sample");
 }
 
 }  // namespace quern::ops::sample
