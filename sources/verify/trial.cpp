@@ -2,12 +2,14 @@
 #include "sources/verify/trial.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "jit/error.h"
+#include "jit/lazy.h"
 
 namespace quern::ops::verify {
 namespace {
@@ -167,7 +169,7 @@ class Normal {
  public:
   double operator()(Random& random) {
     if (left_ == 0) bits_ = random(), left_ = 2;
-    const std::vector<double>& drawn = numbers();
+    const auto& drawn = kept->numbers;
     const double sum = drawn[bits_ & kMask] + drawn[bits_ >> kBits & kMask];
     bits_ >>= 2 * kBits, --left_;
     return sum;
@@ -176,19 +178,19 @@ class Normal {
  private:
   static constexpr int kBits = 12;
   static constexpr std::uint64_t kMask = (1u << kBits) - 1;
-  static const std::vector<double>& numbers() {
-    static const std::vector<double> drawn = [] {
+  struct Drawn {
+    Drawn() {
       Random random(1);
       std::normal_distribution<double> normal(0, std::sqrt(0.5));
-      std::vector<double> all(kMask + 1);
-      for (double& each : all) each = normal(random);
-      return all;
-    }();
-    return drawn;
-  }
+      for (double& each : numbers) each = normal(random);
+    }
+    std::array<double, kMask + 1> numbers;
+  };
+  static jit::Lazy<Drawn> kept;
   std::uint64_t bits_ = 0;
   int left_ = 0;
 };
+jit::Lazy<Normal::Drawn> Normal::kept;
 
 }  // namespace
 
