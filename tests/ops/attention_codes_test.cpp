@@ -118,6 +118,10 @@ std::vector<CodedCase> coded_cases() {
   add_product("dim_80", Element::e4m3, Element::e4m3, 80, 112, [](CodedCase& c) { c.hnd = true; });
   add_product("bad_value", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.bad_values = true; });
   add_product("bad_key", Element::e4m3, Element::e5m2, 64, 64, [](CodedCase& c) { c.bad_keys = true, c.left = 9; });
+  // Blocks of keys are taken from the last on: when the first ones, of the largest logits, come, the maximum is no
+  // longer looked for in each.
+  add_product("falls", Element::e4m3, Element::e4m3, 128, 128,
+              [](CodedCase& c) { c.falls = true, c.causal = false, c.sequences = {{90, 600}, {1, 60}, {70, 450}}; });
   add_product("mask", Element::e4m3, Element::e4m3, 128, 128, [](CodedCase& c) { c.mask = true; });
   // Many rows of 16 bits against codes: where the target has warpgroups these are widened on their way.
   const auto add_widened = [&](const std::string& name, Element element, Element of_kv, int dim, int dim_v,

@@ -127,7 +127,8 @@ void CodedAttention::fill(Random& random) {
       for (std::int64_t h = 0; h < c_.kv_heads; ++h) {
         for (Array* x : {&k, &v}) {
           for (std::int64_t d = 0; d < x->extent(c_.ragged ? 2 : 3); ++d) {
-            const double value = usual * random.normal() * (x == &v && !coded ? c_.size : 1.0);
+            const double part = x == &k && c_.falls && 4 * j >= kv ? 1.0 / 16 : 1.0;
+            const double value = usual * random.normal() * part * (x == &v && !coded ? c_.size : 1.0);
             if (c_.ragged) {
               x->set(value, token, h, d);
             } else {
@@ -168,7 +169,7 @@ void CodedAttention::fill(Random& random) {
   for (std::int64_t t = 0; t < c_.total_q(); ++t) {
     for (std::int64_t h = 0; h < c_.heads(); ++h) {
       for (std::int64_t d = 0; d < c_.dim; ++d) q.set(usual_q * random.normal(), t, h, d);
-      if (c_.q_scale == CacheScale::token) q_scale.set((0.5 + random.uniform()) / usual_q, t, h);
+      if (c_.q_scale == CacheScale::token) q_scale.set((c_.falls ? 3.0 : 0.5 + random.uniform()) / usual_q, t, h);
     }
   }
   if (c_.q_scale != CacheScale::token) {

@@ -28,6 +28,7 @@ struct CodedCase {
   bool ragged = false, hnd = false, causal = true, mask = false, raw_bytes = false, shared_scales = false;
   bool negative = false;                      // every other scale of the cache, by heads or by tokens
   bool bad_keys = false, bad_values = false;  // one of each sequence's last keys or values is NaN
+  bool falls = false;  // keys behind the first quarter of a sequence are a sixteenth as large, and logits are large
   std::optional<int> left;
   float cap = 0.0f;
   bool alibi = false;
