@@ -115,7 +115,8 @@ int32_t quern_verify(quern_context* context, const quern_verify_options* options
     };
     try {
       for (const cache::Listed& listed : all) {
-        Begun& one = begun.emplace_back(listed);
+        begun.push_back({listed, nullptr, {}, 0.0});
+        Begun& one = begun.back();
         timed(one, [&] { one.attempt = verifier.begin(cached_of(listed)); });
         while (!cancelled && begun.size() >= verifier.at_once()) finish_first();
         if (cancelled) break;

@@ -48,6 +48,7 @@ class Attempt {
   int next = 0;
   std::unique_ptr<Trial> trial;  // null: there is none that launches it
   std::vector<std::vector<unsigned char>> results;
+  std::optional<std::vector<std::vector<unsigned char>>> reference;  // where the host had its kernels at once
   std::vector<const jit::Kernel*> launched;
   std::string others;
 };
@@ -168,7 +169,7 @@ std::vector<std::vector<unsigned char>> Verifier::reference_of(Trial& trial) {
 void Verifier::begin_reference(Attempt& attempt) {
   if (attempt.trial == nullptr) return;
   try {
-    host_.run(*attempt.trial, jit::Miss::background);
+    attempt.reference = host_.run(*attempt.trial, jit::Miss::background);
   } catch (const Error&) {
     // QUERN_PENDING, as a rule.
   }
@@ -178,6 +179,7 @@ void Verifier::begin_reference(Attempt& attempt) {
 void Verifier::look_for_trial(Attempt& attempt) {
   Finding& found = attempt.found;
   const Given given(attempt.constants);
+  attempt.reference.reset();
   for (attempt.trial = nullptr; attempt.next < attempt.trials->count;) {
     auto trial = std::make_unique<Trial>(attempt.random);
     attempt.trials->make(given, attempt.next++, *trial);
@@ -208,7 +210,8 @@ Finding Verifier::finish(Attempt& attempt) {
   const auto start = std::chrono::steady_clock::now();
   while (attempt.trial != nullptr) {
     Trial& trial = *attempt.trial;
-    const Trial::Verdict verdict = trial.compare(attempt.results, reference_of(trial));
+    const Trial::Verdict verdict =
+        trial.compare(attempt.results, attempt.reference ? *attempt.reference : reference_of(trial));
     ++found.trials;
     found.error = std::max(found.error, verdict.error);
     found.truth_error = std::max(found.truth_error, verdict.truth_error);
