@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """usage: draw.py SEED <FILE, with what `ctest --show-only=json-v1` prints
 
-Prints the tests' numbers, separated by commas: all that have no parameter, of each that has some a sixteenth and one at
-least, and of those that take longest a twelfth. tests/python/conftest.py draws by the same rule."""
+Prints the tests' numbers, separated by commas: all that have no parameter, of each that has some a 24th and one at
+least, and of those that take longest a twelfth. Of what is drawn for host64, which repeats the tests of host with warps
+of 64 lanes, a third is taken. tests/python/conftest.py draws by the same rule."""
 
 import fnmatch
 import json
@@ -27,6 +28,9 @@ LONGEST = (
     "*WarmTest.AModelForAGpuThatIsNotHere",
 )
 
+# Tests that other ones repeat on a device of which the emulation differs in little.
+REPEATED = "host64."
+
 
 def test_of(name: str) -> str:
     """A test's name without its parameter, as GoogleTest and pytest write it."""
@@ -42,9 +46,11 @@ def drawn(names: list[str], seed: int) -> list[int]:
         groups["" if longest else test_of(name)].append(place)
     taken = []
     for group, places in groups.items():
-        wanted = -(-len(places) // (12 if group == "" else 16))
+        wanted = -(-len(places) // (12 if group == "" else 24))
         taken += chance.sample(places, min(wanted, len(places)))
-    return sorted(taken)
+    repeated = [place for place in taken if names[place].startswith(REPEATED)]
+    kept = set(chance.sample(repeated, -(-len(repeated) // 3)))
+    return sorted(place for place in taken if place in kept or not names[place].startswith(REPEATED))
 
 
 def main() -> None:
