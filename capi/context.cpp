@@ -100,7 +100,9 @@ quern_context::quern_context(const quern_context_options& given)
       engine(std::make_unique<jit::Engine>(engine_options(*this))),
       tunings(ops::gemm::make_tunings(*service, notice)),
       runtime{engine.get(), driver.get(), options.miss, tensor_maps.get(), tunings.get()},
-      plain(checked == nullptr && !(options.host.seeded && options.device_type == kDLCPU)) {
+      plain(checked == nullptr && !(options.host.seeded && options.device_type == kDLCPU)),
+      repeats(driver != nullptr && plain && options.device_type != kDLCPU ? std::make_unique<ops::Repeats>(*driver)
+                                                                          : nullptr) {
   // A device's context is about to look for kernels: the first is not to wait for the file to be opened.
   const jit::Listening listening(notice);
   if (driver != nullptr) service->store().open();

@@ -21,6 +21,7 @@
 #include "sources/checked.h"
 #include "sources/kernel/kernel.h"
 #include "sources/op.h"
+#include "sources/repeat/repeats.h"
 
 struct quern_context {
   explicit quern_context(const quern_context_options& given);
@@ -42,7 +43,9 @@ struct quern_context {
   quern::capi::Kernels kernels;
 
   const quern::ops::Runtime runtime;
-  const bool plain;  // neither in the checked form nor on `host` with a seed
+  const bool plain;                                    // neither in the checked form nor on `host` with a seed
+  const std::unique_ptr<quern::ops::Repeats> repeats;  // null: no device, the checked form, or `host`, which looks at
+                                                       // what lies in index tensors
 
   // The device's target, or the one that the options name; none in a context without either.
   std::optional<quern::jit::Target> target() const;

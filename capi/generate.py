@@ -20,6 +20,7 @@ from render_cpp import ops_header, records_header  # noqa: E402
 from render_csharp import csharp_ops, csharp_records  # noqa: E402
 from render_described import record_table, table  # noqa: E402
 from render_ffi import ffi_header  # noqa: E402
+from render_fields import fields_header  # noqa: E402
 from render_go import ops_file, records_file  # noqa: E402
 from render_java import java_ops, java_records  # noqa: E402
 from render_rust import ops_module, records_module, sys_crate  # noqa: E402
@@ -150,6 +151,7 @@ def wanted() -> dict[Path, str]:
         HEADER: text,
         ABI / "layout.def": layout_list(header),
         ABI / "layout.txt": layout(header),
+        ROOT / "sources" / "repeat" / "fields.inc": fields_header(header, ops),
         EXPORTS: exports(EXPORTS.read_text(encoding="utf-8"), set(header.functions)),
         ABI / "symbols.txt": "".join(f"{name}\n" for name in sorted(header.functions)),
         BINDINGS / "cpp" / "quern_ops.hpp": ops_header(header, ops),

@@ -74,7 +74,9 @@ extern "C" {
     return guarded(error, [&] {                                                                                 \
       const quern_context& alive = live_with_device(context);                                                   \
       const In<quern_##name##_args> given(args, "quern_" #name "_args");                                        \
-      if (!alive.plain) [[unlikely]] {                                                                          \
+      if (alive.repeats != nullptr) {                                                                           \
+        alive.repeats->run(alive.runtime, ops::tag_##name, ops::name::run, *given);                             \
+      } else if (!alive.plain) [[unlikely]] {                                                                   \
         run_otherwise(alive, #name, ops::name::run, *given);                                                    \
       } else {                                                                                                  \
         ops::name::run(alive.runtime, *given);                                                                  \

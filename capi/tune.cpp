@@ -173,6 +173,7 @@ int32_t quern_tune(quern_context* context, const quern_tune_options* options, qu
     rows.reserve(items.size());
     for (TuneItem& item : items) {
       if (item.op != nullptr) tune_item(runtime, how, item);
+      if (alive.repeats != nullptr) alive.repeats->forget();
       rows.push_back(std::move(item.row));
       if (!tell_progress(*given, rows.size(), items.size(), rows.back())) break;
     }

@@ -181,6 +181,7 @@ int32_t quern_unload(quern_context* context, const char* prefix, uint64_t* count
   return guarded(error, [&] {
     const quern_context& alive = live_with_device(context);
     const std::string_view wanted = prefix == nullptr ? "" : prefix;
+    if (alive.repeats != nullptr) alive.repeats->forget();
     const std::uint64_t unloaded = alive.engine->unload([&](const jit::Kernel& kernel) {
       return wanted.empty() || ops::all()[kernel.spec.op].name == wanted ||
              cache::to_hex(kernel.key).starts_with(wanted);

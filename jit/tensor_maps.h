@@ -18,12 +18,18 @@ class TensorMaps {
  public:
   // Throws std::bad_alloc.
   explicit TensorMaps(Driver& driver);
+  virtual ~TensorMaps() = default;
   TensorMaps(const TensorMaps&) = delete;
   TensorMaps& operator=(const TensorMaps&) = delete;
 
   // Dimensions from `rank` on are not looked at. Throws what Driver::encode_tensor_map throws; such a description is
   // not kept.
-  void get(const TensorMapDesc& desc, TensorMap& map);
+  virtual void get(const TensorMapDesc& desc, TensorMap& map);
+
+ protected:
+  // For one that answers in another way.
+  enum class Without : std::uint8_t { table };
+  TensorMaps(Driver& driver, Without) noexcept : driver_(driver) {}
 
  private:
   static constexpr std::size_t kWays = 4;    // slots that a description may be in

@@ -6,6 +6,7 @@
 #include "jit/error.h"
 #include "sources/checked.h"
 #include "sources/late.h"
+#include "sources/repeat/recording.h"
 
 namespace quern::ops {
 
@@ -18,7 +19,11 @@ void refuse_launch(const Runtime& runtime, const jit::Launch& how, int code, con
 }
 
 void launch_watched(const Runtime& runtime, const jit::Kernel& kernel, const jit::Launch& how, const char* what,
-                    void** arguments, std::size_t count) {
+                    void** arguments, const std::size_t* sizes, std::size_t count) {
+  if (runtime.recording != nullptr) {
+    runtime.recording->note(kernel, how, what, arguments, sizes, count);
+    if (runtime.recording->dry()) return;
+  }
   if (runtime.launched != nullptr) runtime.launched->push_back(&kernel);
   q::Checked argument{};
   // A kernel that began before the walk of its index tensors had ended would not know its verdict.

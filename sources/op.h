@@ -92,6 +92,7 @@ bool has_checked_form(const jit::Unit& unit);
 // prepare then throw Error(QUERN_INVALID).
 class CheckedCall;
 class LateTensors;
+class Recording;
 
 struct Runtime {
   jit::Engine* engine;
@@ -100,8 +101,9 @@ struct Runtime {
   jit::TensorMaps* tensor_maps;
   gemm::Tunings* tunings;                               // of matrix products
   std::vector<const jit::Kernel*>* launched = nullptr;  // where given: receives every kernel that is launched
-  CheckedCall* call = nullptr;  // in the checked form: the call whose kernels are launched (sources/checked.h)
-  LateTensors* late = nullptr;  // on `host` with a seed: of the call at hand (sources/late.h)
+  CheckedCall* call = nullptr;     // in the checked form: the call whose kernels are launched (sources/checked.h)
+  LateTensors* late = nullptr;     // on `host` with a seed: of the call at hand (sources/late.h)
+  Recording* recording = nullptr;  // where given: is told what is launched (sources/repeat/recording.h)
 };
 
 // The kernel for a Spec: the lock-free look-up, and on a miss whatever the call's flags and the context's policy allow.

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "jit/error.h"
+#include "sources/repeat/recording.h"
 
 namespace quern::ops {
 namespace {
@@ -41,6 +42,8 @@ bool is_ready_or_begins(const Runtime& runtime, const jit::Spec& spec, std::uint
     return true;
   } catch (const Error& error) {
     if (error.status() != QUERN_PENDING) throw;
+    // The next call like this one may have what this one goes without.
+    if (runtime.recording != nullptr) runtime.recording->spoil();
     return false;
   }
 }

@@ -16,6 +16,7 @@
 #include "capi/quern.h"
 #include "jit/bench.h"
 #include "sources/op.h"
+#include "sources/repeat/repeats.h"
 #include "sources/tensor.h"
 
 namespace quern::ops::verify {
@@ -96,14 +97,19 @@ class Trial {
   template <class Workspace, class Launch, class Args>
   void call_by(Workspace workspace, Launch launch, Args args) {
     args.size = sizeof(Args);
-    call_ = [=](const Runtime& runtime, jit::Bench& bench, void** allocated) mutable {
+    call_ = [=, this](const Runtime& runtime, jit::Bench& bench, void** allocated) mutable {
       args.workspace_size = workspace(runtime, args);
       // It is handed out before the launch, which may throw.
       args.workspace = *allocated = bench.allocate(args.workspace_size);
       const std::vector<unsigned char> zeros(args.workspace_size);
       if (args.workspace != nullptr) bench.write(args.workspace, zeros.data(), zeros.size());
       args.stream = bench.stream();
-      launch(runtime, args);
+      if (repeats != nullptr) {
+        repeats->learn_elsewhere(runtime, Tag{}, launch, args);
+        repeats->run(runtime, Tag{}, launch, args);
+      } else {
+        launch(runtime, args);
+      }
     };
   }
   // Kept as long as the trial: what args point to beside tensors.
@@ -127,6 +133,8 @@ class Trial {
                   const std::vector<std::vector<unsigned char>>& reference);
 
   std::string what;  // "rows 3, n 4096"
+  Repeats* repeats =
+      nullptr;  // where given: the call is kept first, as if its tensors lay elsewhere, and then repeated
 
  private:
   Random& random_;

@@ -3,6 +3,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <functional>
 
@@ -47,16 +49,22 @@ class HotOps : public testing::Test {
     using SetCurrent = void(jit::cuda::Context);
     reinterpret_cast<SetCurrent*>(dlsym(library, "fake_cuda_set_current"))(jit::cuda::fake::context_of(0));
     const Counts before = bench::counts();
-    const char* const fake = QUERN_TEST_FAKE_CUDA;
-    context_ = make_context(folder_, kDLCUDA, [&](quern_context_options& o) {
-      o.search_dirs = &fake;
-      o.search_dir_count = 1;
-    });
+    context_ = context_of(0);
     ASSERT_NE(context_, nullptr);
     const Counts made = bench::counts() - before;
     ASSERT_GT(made.allocations, 0u) << "libquern's allocations are not seen at all";
     ASSERT_GT(made.locks, 0u) << "nor its locks";
   }
+
+  Context context_of(std::int32_t device) const {
+    const char* const fake = QUERN_TEST_FAKE_CUDA;
+    return make_context(folder_, kDLCUDA, [&](quern_context_options& o) {
+      o.device_id = device;
+      o.search_dirs = &fake;
+      o.search_dir_count = 1;
+    });
+  }
+  quern_context* context() const { return context_.get(); }
 
   // One call, which readies the kernels, and many that are counted.
   void expect_free(const char* what, const std::function<std::int32_t(quern_context*, quern_error*)>& call) {
@@ -316,6 +324,69 @@ TEST_F(HotOps, Rmsnorm) {
   args.x = x, args.residual = residual, args.weight = weight, args.out = out, args.residual_out = residual;
   args.eps = 1e-6f;
   expect_free("rmsnorm", [&](quern_context* c, quern_error* e) { return quern_rmsnorm(c, &args, e); });
+}
+
+// A call that is launched as it was kept is refused where the call itself is: in a forked child, and with what is
+// another device's.
+class RepeatedCall : public HotOps {
+ protected:
+  void SetUp() override {
+    HotOps::SetUp();
+    args.x = x, args.out = out, args.weight = weight, args.eps = 1e-6f;
+    for (int i = 0; i < 4; ++i) ASSERT_EQ(quern_rmsnorm(context(), &args, nullptr), QUERN_OK);
+  }
+  static std::uint64_t loaded(const quern_context* context) {
+    auto stats = sized<quern_stats>();
+    EXPECT_EQ(quern_get_stats(context, &stats, nullptr), QUERN_OK);
+    return stats.kernels_loaded;
+  }
+
+  const Tensor x{1, kBf16, {16, 4096}}, out{3, kBf16, {16, 4096}}, weight{2, kBf16, {4096}};
+  quern_rmsnorm_args args = args_of<quern_rmsnorm_args>();
+};
+
+TEST_F(RepeatedCall, IsRefusedInAForkedChild) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(quern_rmsnorm(context(), &args, nullptr));
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), QUERN_FORKED);
+  EXPECT_EQ(quern_rmsnorm(context(), &args, nullptr), QUERN_OK);
+}
+
+TEST_F(RepeatedCall, ReadiesAnUnloadedKernelAnew) {
+  ASSERT_EQ(loaded(context()), 1u);
+  for (int round = 0; round < 3; ++round) {
+    std::uint64_t unloaded = 0;
+    ASSERT_EQ(quern_unload(context(), "rmsnorm", &unloaded, nullptr), QUERN_OK);
+    EXPECT_EQ(unloaded, 1u);
+    ASSERT_EQ(loaded(context()), 0u);
+    for (int i = 0; i < 4; ++i) ASSERT_EQ(quern_rmsnorm(context(), &args, nullptr), QUERN_OK);
+    EXPECT_EQ(loaded(context()), 1u);
+  }
+}
+
+TEST_F(RepeatedCall, OfAnotherContextIsAnotherCall) {
+  const Context other = context_of(1);
+  ASSERT_NE(other, nullptr);
+  auto error = sized<quern_error>();
+  EXPECT_EQ(quern_rmsnorm(other.get(), &args, &error), QUERN_INVALID);
+  EXPECT_NE(std::string(error.text).find("the context is on CUDA:1"), std::string::npos) << error.text;
+  DLTensor own_x = *static_cast<const DLTensor*>(x), own_out = *static_cast<const DLTensor*>(out),
+           own_weight = *static_cast<const DLTensor*>(weight);
+  own_x.device.device_id = own_out.device.device_id = own_weight.device.device_id = 1;
+  auto own = args;
+  own.x = &own_x, own.out = &own_out, own.weight = &own_weight, own.stream = jit::cuda::fake::stream_of(1);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(quern_rmsnorm(other.get(), &own, &error), QUERN_OK) << error.text;
+    EXPECT_EQ(quern_rmsnorm(context(), &args, &error), QUERN_OK) << error.text;
+    EXPECT_EQ(quern_rmsnorm(context(), &own, &error), QUERN_INVALID);
+  }
+  args.stream = own.stream;
+  EXPECT_EQ(quern_rmsnorm(context(), &args, &error), QUERN_INVALID);
+  EXPECT_NE(std::string(error.text).find("stream belongs to device 1"), std::string::npos) << error.text;
 }
 
 // A hot call does not ask whose its stream is: it is the launch that fails, and then it is told which device has it.

@@ -24,6 +24,7 @@
 #include "sources/verify/trial.h"
 #include "sources/verify/verifier.h"
 #include "tests/ops/device.h"
+#include "tests/support/kernel_lines.h"
 
 namespace quern::test {
 namespace {
@@ -163,139 +164,6 @@ TEST_F(VerifyRun, FindsAKernelThatIsWrong) {
     EXPECT_GE(rows.at(op).truth_error, 0) << op;
   }
 }
-
-// Of each op lines whose kernels its trials launch on the host: what differs most of each, and every type of numbers.
-constexpr const char* kLines[] = {
-    "merge_state host dtype=f16",
-    "rmsnorm host dtype=bf16 weight=bf16 team=64",
-    "softmax host dtype=f32 each=16",
-    "gather host table=bf16 out=f32 width=4",
-    "gather host table=bytes out=bytes width=16",
-    "rope host dtype=f16 dim=80 rotary_dim=20 interleaved=1 table=f32",
-    "attention host variant=streams dtype=bf16 dim_k=64 group=4 page_size=16",
-    "quantize host x=bf16 out=e4m3 front=rmsnorm scale=group residual=1 weight=bf16 columns=512",
-    "pointwise host expression=silu(tensor0)*tensor1 width=8 operand0=bf16 operand1=bf16 out=bf16",
-    "fp8_gemm host variant=small_m_128x32 scales=blocks gate=1",  // which no trial's extents choose
-    // From here on with QUERN_TEST_LONG=1: each takes two seconds to compile, for both sides.
-    "attention host variant=medium dtype=f16 dim_k=64 group=1 page_size=0",
-    "attention host variant=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
-    "attention host variant=medium dtype=f16 dim_k=40 dim_v=24 group=3 page_size=0 cap=1 alibi=1 sinks=1 alignment=4",
-    "fp8_gemm host variant=small_m_64x64 scales=vectors",
-    "fp8_gemm host variant=overlapped_128x256 scales=blocks",
-    "fp8_gemm host variant=persistent_128x192 scales=blocks",
-    "fp8_gemm host variant=split_k_128x128 scales=blocks",
-    "gemm host variant=fitted_256x128 dtype=bf16 out=f32",
-    "gemm host variant=persistent_128x176 dtype=bf16 out=bf16",
-    "grouped_fp8_gemm host variant=persistent_128x192 rows=contiguous scales=blocks",
-    "fp8_gemm host variant=small_m_64x64 scales=blocks",
-    "fp8_gemm host variant=tiny scales=vectors gate=1 out=e5m2 out_scale=1 epilogue=gelu(gate)*up",
-    "grouped_fp8_gemm host variant=swap_ab_16 rows=masked scales=blocks gate=1",
-    "grouped_fp8_gemm host variant=swap_ab_16 rows=contiguous scales=vectors",
-    // Rows by index.
-    "grouped_fp8_gemm host variant=tiny rows=contiguous scales=blocks gate=1 epilogue=silu(gate)*up",
-    "grouped_fp8_gemm host variant=small rows=contiguous scales=vectors",
-    "grouped_fp8_gemm host variant=medium rows=contiguous scales=blocks gate=1 epilogue=silu(gate)*up",
-    "grouped_fp8_gemm host variant=large rows=contiguous scales=blocks",
-    "gemm host variant=plain dtype=f32 out=f32",
-    "gemm host variant=swap_ab_16 dtype=f16 order_b=kn out=f16",
-    "gemm host variant=small_m_64x64 dtype=bf16 out=bf16 epilogue=silu(acc+col0)*row1 operand0=bf16 operand1=f32",
-    "quantize host x=bf16 out=e4m3 front=none scale=group columns=1024",
-    "quantize host x=bf16 out=e4m3 front=none scale=block",
-    "quantize host x=bf16 out=e4m3 front=silu_mul scale=token columns=2048",
-    "quantize host x=f16 out=e5m2 front=layernorm scale=token residual=1 weight=f32 bias=f32 access=4 tail=1 "
-    "columns=512",
-    "quantize host x=bf16 out=none front=rmsnorm scale=none residual=1 weight=bf16 columns=512",
-    "quantize host x=bf16 out=e4m3 front=none scale=find columns=1024",
-    "dequantize host x=e4m3 out=bf16",
-    "dequantize host x=e5m2 out=f32 access=4 tail=1",
-    "moe_route host stage=route dtype=f32 experts=64",
-    "moe_route host stage=finish",
-    "moe_combine host dtype=f16 out=f32",
-    "merge_states host dtype=bf16",
-    "kv_append host dtype=bf16 dim_k=128 rotary_dim=128 q=bf16 norm=bf16",
-    "kv_append host dtype=f16 cache=e4m3 scale=token dim_k=64 rotary_dim=64 q=e4m3 q_scale=token",
-    "kv_append host dtype=bf16 cache=int8 scale=token dim_k=192 dim_v=128",
-    "kv_copy_pages host chunk_bytes=16",
-    "mla_decode host variant=few16 dtype=bf16",
-    "mla_decode host variant=gather64 dtype=f16 cache=rows656 indices=positions cap=1 paired=0",
-    "mla_decode host variant=combine dtype=bf16 rows=16",
-    "sample host dtype=f32 clusters=1",
-    "sample host dtype=f16 edits=1 filters=1",
-    "sample host dtype=f32 filters=1 clusters=1",
-    "mla_append host dtype=bf16 norm=bf16 queries=1 rotary_dim=64 interleaved=1",
-    "mla_append host dtype=f16 norm=f32 cache=rows656 rotary_dim=64 table=f32 alignment=4",
-    "mla_append host dtype=bf16 cache=e4m3_token d_latent=128 d_rope=0",
-    "index_scores host variant=portable dtype=e5m2 dim=256 head_rows=32 ragged=1 alignment=4",
-    "argmax host dtype=bf16",
-    "top_k host dtype=f32",
-    "renormalise host dtype=f32",
-    "renormalise host dtype=bf16 logits=1",
-    "verify_draft host",
-    "verify_draft host step=edit dtype=bf16",
-    "verify_draft host step=report dtype=f16",
-    "verify_draft host step=report dtype=f32",
-    "pointwise host expression=tensor0*tensor1 rank=2 width=1 span=tiles operand0=f16 along0=across operand1=f32 "
-    "out=f32",
-    "pointwise host expression=tensor0*tensor1 rank=2 width=8 operand0=f16 along0=shifted operand1=bf16 out=f16",
-    "pointwise host expression=integer0/integer1+place rank=2 width=2 operand0=int64 operand1=int64 along1=same "
-    "out=f16 "
-    "tail=1",
-    "pointwise host results=2 expression=sin(tensor0)+atan2(tensor1,scalar0) expression1=int8(tensor0)&index1 rank=3 "
-    "width=1 operand0=f32 operand1=e4m3 along1=same out=e5m2 out1=int64 out1_along=any",
-    "copy host from=int16 to=int16 width=8",
-    "copy host form=transpose from=bf16 to=f32 rank=2 width=4 from_width=8",
-    "copy host form=tiles from=bf16 to=f32 rank=3 width=1",
-    "norm host dtype=bf16 out=bf16 kind=layer weight=bf16 bias=bf16 residual=1 team=256",
-    "norm host dtype=f16 out=f32 kind=rms scale=f32 shift=f32 team=16 access=2 tail=1",
-    "norm host dtype=bf16 out=bf16 kind=group stage=apply weight=f32 bias=f32 channels_last=1 team=512",
-    "norm host dtype=bf16 out=bf16 kind=group stage=moments team=512",
-    "norm_backward host stage=rows dtype=bf16 kind=layer weight=bf16 add=1 team=256",
-    "norm_backward host stage=rows dtype=bf16 kind=layer weight=bf16 sums=1 alone=1 out=bf16 team=256",
-    "norm_backward host stage=sums out=bf16",
-    "reduce host way=rows dtype=int8 kind=dot y=1 exact=1 out=int32 team=256 at_once=2",
-    "reduce host way=rows dtype=f32 kind=sum team=1 at_once=2",
-    "reduce host way=columns dtype=f16 kind=l2 kind1=argmin out1=int32 team=32 at_once=4",
-    "reduce host way=few dtype=bf16 kind=mean out=bf16 team=2",
-    "reduce host way=few dtype=f32 kind=argmax out=int64 team=4",
-    "reduce host way=join dtype=f32 kind=argmax out=int64 kind1=logsumexp",
-    "scatter host stage=move x=bf16 out=f32 width=4 add=1 sorted=1",
-    "scatter host stage=finish out=f32 width=4",
-    "histogram host stage=count dtype=int32 vectors=1 shared=1",
-    "histogram host stage=count dtype=int32 vectors=1 shared=1 ranges=1",
-    "sort host stage=row keys=f32 value_bytes=4 most=512",
-    "sort host stage=scan",
-    "sort host stage=scatter keys=uint32 value_bytes=4",
-    "quantized_gemm host variant=rows16 b=int4 scale_b=f16 group=128 groups_b=1",
-    "quantized_gemm host variant=rows32 a=f16 b=uint4 scale_b=f16 group=64 groups_b=1 zeros=1 gate=1",
-    "quantized_gemm host variant=warpgroups b=uint4 scale_b=bf16 group=64 groups_b=1 zeros=1 gate=1",
-    "quantized_gemm host variant=warpgroups a=f16 b=e2m1 scale_b=e4m3 group=16 groups_b=1",
-    "quantized_gemm host variant=rows128 a=int8 b=int8 scale_a=f32 scale_b=f32 out=f32",
-    "quantized_gemm host variant=integers columns=128 a=int8 b=int8 scale_a=f32 scale_b=bf16 epilogue=acc+col2 "
-    "operand2=f16",
-    "quantized_gemm host variant=integers columns=256 a=int8 b=int8 scale_b=f32 gate=1",
-    "quantized_gemm host variant=few8 columns=64 b=int8 scale_b=f32",
-    "quantized_gemm host variant=few16 columns=32 b=uint4 scale_b=f16 group=32 groups_b=1 zeros=1",
-    "quantized_gemm host variant=few32 columns=128 b=e2m1 scale_b=e4m3 group=16 groups_b=1 gate=1",
-    "quantized_gemm host variant=rows16 a=e2m1 b=e2m1 scale_a=e4m3 scale_b=e4m3 group=16 groups_a=1 groups_b=1",
-    "conv1d host dtype=bf16 weight=bf16 state=bf16 taps=4 width=8",
-    "conv2d host kernel=direct dtype=bf16",
-    "conv2d host kernel=windows dtype=f32",
-    "conv2d host kernel=implicit dtype=bf16 tile=128x128 places_first=0 bias=1 activation=silu",
-    "conv2d host kernel=implicit dtype=f16 tile=64x128 places_first=1 bias=0 activation=none",
-    "conv2d host kernel=persistent dtype=bf16 tile=128x64 places_first=1 bias=1 activation=silu",
-    "conv2d host kernel=persistent dtype=bf16 tile=128x128 places_first=0 bias=0 activation=none",
-    "conv2d host kernel=persistent dtype=f16 tile=128x176 places_first=0 bias=1 activation=none",
-    "conv2d host kernel=persistent dtype=f16 tile=128x256 places_first=1 bias=1 activation=relu",
-    "fft host n=400 kind=real result=power dtype=f32 out=f32 window=1 framed=1",
-    "fft host n=1000 kind=forward dtype=f32 out=f32",
-    "fft host n=96 kind=to_real dtype=f16 out=f32 x_pairs=0 out_pairs=0",
-    "fft host n=115 kind=inverse dtype=f32 out=bf16",
-    "quantize host x=bf16 out=int8 scale=token columns=1024",
-    "dequantize host x=int8 out=bf16",
-    "nms host stage=overlaps",
-    "nms host stage=keep",
-};
-constexpr std::size_t kFewLines = 10;
 
 TEST_F(VerifyRun, RightKernelsAgree) {
   const bool all = std::getenv("QUERN_TEST_LONG") != nullptr;
