@@ -387,6 +387,24 @@ TEST_F(RepeatsTest, TensorsThatLieOverEachOther) {
   }
 }
 
+// Kept in place, and called apart.
+TEST_F(RepeatsTest, TensorsThatPart) {
+  TestTensor logits(0x10000000, kF32, {8, 1000}), to(0x10000000, kF32, {8, 1000});
+  quern_softmax_args softmax{};
+  softmax.size = sizeof(softmax);
+  softmax.logits = &logits, softmax.out = &to;
+  Repeats repeats(driver_);
+  expect_same(repeats, softmax::run, softmax);
+  EXPECT_EQ(repeats.repeated(), 1u);
+  for (const std::uintptr_t at : {0x20000000, 0x10000000, 0x10000100}) {
+    to.at(at);
+    expect_same(repeats, softmax::run, softmax);
+  }
+  logits.at(0x30000000), to.at(0x30000000);
+  expect_same(repeats, softmax::run, softmax, 1);
+  EXPECT_EQ(repeats.repeated(), 5u);
+}
+
 TEST_F(RepeatedNorm, AFailedLaunchIsTold) {
   expect_same_now();
   driver_.answer = 700;
@@ -402,7 +420,7 @@ TEST_F(RepeatedNorm, AFailedLaunchIsTold) {
 }
 
 // Kernels that were unloaded are not launched again as they were.
-TEST_F(RepeatedNorm, ForgotsWhatWasUnloaded) {
+TEST_F(RepeatedNorm, ForgetsWhatWasUnloaded) {
   expect_same_now(5);
   expect_repeated(3);
   repeats.forget();
