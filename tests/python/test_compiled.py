@@ -82,7 +82,7 @@ def listener(monkeypatch, context):
 
 def set_up(listed, slow):
     functions = (compiled.from_status, slow, compiled._expression_address, compiled.stream_handle, compiled.capturing)
-    readers = (compiled._kind_of, compiled._dtype_of, compiled._grad_is_enabled, dtypes.code_of)
+    readers = (compiled._kind_of, compiled._dtype_of, compiled._grad_mode, dtypes.code_of)
     compiled._module.set_up(listed, functions, readers)
 
 
@@ -191,6 +191,46 @@ def test_ops_that_the_module_was_not_told_go_through_ctypes(listener, context):
     context.call("no_such_op")
     context.call()
     assert elsewhere == [((context, "rope"), {"theta": 3.0}), ((context, "no_such_op"), {}), ((context,), {})]
+
+
+def test_more_arguments_come_in_a_dict(listener, context):
+    elsewhere = []
+    set_up([listener.describe("gemm")], lambda *args, **named: elsewhere.append((args, named)))
+    a, more = np.zeros((3, 32), np.float32), {"bias": np.zeros(3, np.float32), "tf32": True, "c": None}
+    context.call("gemm", more, a=a, b=a)
+    ops.Ops.call(context, "gemm", more, a=a, b=a)
+    context.call("gemm", None, a=a, b=a, **more)
+    assert listener.said[0] == listener.said[1] == listener.said[2] and not elsewhere
+    context.call("gemm", more, a=a, b=a, no_such=1)
+    context.call("gemm", [more], a=a)
+    assert elsewhere[0] == ((context, "gemm", more), {"a": a, "b": a, "no_such": 1})
+    assert elsewhere[1] == ((context, "gemm", [more]), {"a": a}) and len(listener.said) == 3
+
+
+def test_the_alignment_that_is_found(listener, context):
+    elsewhere = []
+    set_up([listener.describe("copy")], lambda *args, **named: elsewhere.append(named))
+    memory = np.zeros(4096, np.int8)
+    memory = memory[-memory.ctypes.data % 64 :]
+    for offsets in ((0, 0), (16, 4), (2, 8), (48, 1), (8, 64)):
+        arrays = [memory[offset : offset + 512] for offset in offsets]
+        given = {"inputs": [arrays[0], None], "outputs": [arrays[1], memory[:16]], "alignment": "found"}
+        context.call("copy", **given)
+        ops.Ops.call(context, "copy", **given)
+        by_module, by_ctypes = (said["alignment"] for said in listener.said[-2:])
+        assert by_module == by_ctypes == min(16, offsets[0] & -offsets[0] or 16, offsets[1] & -offsets[1] or 16)
+    assert not elsewhere
+
+
+def test_what_arrays_say(context):
+    fast = compiled._module
+    for array in (np.zeros((6, 0, 4), np.float32), np.zeros((3, 5), np.int8)[::-1].T, np.zeros((), np.float16)):
+        assert fast.shape(array) == array.shape
+        assert divmod(fast.element(array), 256) == dtypes.code_of(array.dtype)
+    turned = fast.permuted(np.zeros((2, 3), np.uint8), (1, 0))
+    assert fast.shape(turned) == (3, 2) and divmod(fast.element(fast.retyped(turned, 0, 8)), 256) == (0, 8)
+    for other in (quern.Tensor(np.zeros(3)), [1], None, Exporter(np.zeros(3)), np.zeros((1,) * 9)):
+        assert fast.shape(other) is None and fast.element(other) is None
 
 
 def entered(function, call):

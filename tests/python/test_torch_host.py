@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import re
 import sys
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -101,6 +102,68 @@ def test_results_are_made_by_libtorch(context):
     for _ in range(64):
         arrays.fast_empty((1 << 26,), x, "f32")
     assert (int(Path("/proc/self/statm").read_text().split()[0]) - before) * 4096 < 1 << 30
+
+
+@pytest.mark.skipif(not compiled.used(), reason="quern._fast is not used")
+def test_small_results_are_made_together(context):
+    x = torch.ones(3, 32, dtype=torch.bfloat16)
+    context.rmsnorm(x)
+    if arrays.fast_together(x) is None:
+        pytest.skip("this PyTorch lacks what results are made by")
+    wanted = (((3, 5), "e4m3", (16, 1)), ((3, 2), "f32", (1, 4)), ((0, 7), None, None), ((), "i64", None))
+    made = arrays.fast_together(x, *wanted)
+    for tensor, (shape, dtype, strides) in zip(made, wanted, strict=True):
+        expected = torch.empty(shape, dtype=getattr(torch, dtypes.LONG[dtype or "bf16"]))
+        assert (tensor.dtype, tensor.shape, tensor.device) == (expected.dtype, expected.shape, x.device)
+        assert tensor.stride() == (strides or expected.stride())
+        assert tensor.data_ptr() % 64 == 0 and not tensor.requires_grad and tensor._base is None
+    assert len({tensor.untyped_storage().data_ptr() for tensor in made}) == 1
+    # None lies in another's memory, strides and all, and the memory lasts as long as one of them.
+    for i, tensor in enumerate(made):
+        tensor.copy_(torch.full(tensor.shape, i + 1))
+    assert all((tensor.float() == i + 1).all() for i, tensor in enumerate(made))
+    last, gone = made.pop(), weakref.ref(made[0])
+    del made, tensor
+    assert last.item() == 4 and gone() is None
+    with torch.inference_mode():
+        assert all(one.is_inference() for one in arrays.fast_together(x, *wanted))
+    # What is large, or alone, has memory of its own.
+    large = arrays.fast_together(x, ((1 << 18,), "f32", None), ((2, 2), None, (1, 8)))
+    assert large[0].untyped_storage().data_ptr() != large[1].untyped_storage().data_ptr()
+    assert (
+        large[1].stride() == (1, 8) and arrays.fast_together(x, ((3,), None, None))[0].untyped_storage().nbytes() == 6
+    )
+    huge = ((1 << 61,), "f32", None)  # 2^63 bytes: whose number is not below that of small ones
+    for told in (huge, ((3,), None), ((3,), None, (1, 1)), ((3,), "f7", None), ([3], None, None), ((3,), None, (-1,)), 3):
+        assert arrays.fast_together(x, told) is None and arrays.fast_together(x, wanted[0], told) is None
+    assert arrays.fast_together(x.numpy, wanted[0]) is None and arrays.fast_together(x, *[wanted[0]] * 17) is None
+    parts = arrays.fast_compact(list(x.T.split([5, 27])), "f16")
+    assert [(one.shape, one.dtype, one.is_contiguous()) for one in parts] == [
+        ((5, 3), torch.float16, True),
+        ((27, 3), torch.float16, True),
+    ]
+    assert arrays.fast_compact([x, x.numpy], None) is None and arrays.fast_compact([], None) is None
+    before = int(Path("/proc/self/statm").read_text().split()[0])
+    for _ in range(2000):  # 2 GB would stay otherwise
+        arrays.fast_together(x, ((1 << 17,), "f32", None), ((1 << 16,), "f32", None))[0].zero_()
+    assert (int(Path("/proc/self/statm").read_text().split()[0]) - before) * 4096 < 1 << 29
+
+
+def test_results_beside_one_another(context):
+    """What shares an allocation is what it would be without."""
+    x = torch.arange(4 * 136, dtype=torch.float32).reshape(4, 136).half() / 64
+    for part, expected in zip(context.split(x, [40, 96], 1), x.split([40, 96], 1), strict=True):
+        assert torch.equal(part, expected) and part.is_contiguous()
+    for kind in ("group", "token", "block"):
+        values, scale = context.quantize(x, scale_kind=kind)
+        assert torch.allclose(context.dequantize(values, scale, scale_kind=kind), x.float(), rtol=1 / 16, atol=1 / 16)
+        assert scale.stride(0) == 1 or kind == "block"
+    out, total = context.rmsnorm(x, residual=x)
+    assert torch.equal(total, x + x) and torch.allclose(out.float(), context.rmsnorm(x + x).float(), atol=2e-3)
+    ids, values = context.top_k(x, 3)
+    assert torch.equal(values, x.float().topk(3).values.flip(-1)) and torch.equal(
+        ids, torch.tensor([[133, 134, 135]] * 4)
+    )
 
 
 def test_names_of_torch_exist():

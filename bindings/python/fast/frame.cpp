@@ -33,6 +33,16 @@ bool ask_driver(DLDevice device, void* stream, bool* capturing) {
   return true;
 }
 
+// What `alignment` may be besides a number.
+PyObject* interned_alignment() {
+  static PyObject* kept = PyUnicode_InternFromString("alignment");
+  return kept;
+}
+PyObject* interned_found() {
+  static PyObject* kept = PyUnicode_InternFromString("found");
+  return kept;
+}
+
 bool is_number(PyObject* value) { return PyFloat_Check(value) || PyLong_Check(value); }
 
 double number(PyObject* value) { return PyFloat_Check(value) ? PyFloat_AsDouble(value) : PyLong_AsDouble(value); }
@@ -67,28 +77,43 @@ const DLTensor* Frame::read(PyObject* value) {
   return &view.tensor;
 }
 
-bool Frame::fill(PyObject* const* values, PyObject* names) {
+bool Frame::fill(PyObject* const* values, PyObject* names, PyObject* more) {
   const Py_ssize_t count = names == nullptr ? 0 : PyTuple_Size(names);
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (values[i] == Py_None) continue;
-    PyObject* name = PyTuple_GetItem(names, i);
-    if (const Argument* argument = op_.description.find(name)) {
-      if (!put(*argument, values[i])) return false;
-    } else if (name == interned_workspace()) {
-      if (!take_workspace(values[i])) return false;
-    } else if (name == interned_stream() && launcher_.device.device_type != kDLCPU) {
-      const Owned handle(PyObject_CallFunction(package().stream, "O()O", values[i], launcher_.device_object));
-      if (!handle) return false;
-      common().stream = PyLong_AsVoidPtr(handle.get());
-      given_stream_ = true;
-    } else {
-      return false;
+    if (values[i] != Py_None && !take(PyTuple_GetItem(names, i), values[i])) return false;
+  }
+  if (more != nullptr) {
+    PyObject *name = nullptr, *value = nullptr;
+    for (Py_ssize_t place = 0; PyDict_Next(more, &place, &name, &value) != 0;) {
+      if (value != Py_None && !take(name, value)) return false;
     }
   }
+  if (found_alignment_ != nullptr) find_alignment(*found_alignment_);
   for (std::size_t part = 1; part < op_.description.parts().size(); ++part) {
     if (used_[part]) store(0, op_.description.parts()[part].pointer, parts_[part].data());
   }
   return true;
+}
+
+bool Frame::take(PyObject* name, PyObject* value) {
+  if (const Argument* argument = op_.description.find(name)) return put(*argument, value);
+  if (name == interned_workspace()) return take_workspace(value);
+  if (name != interned_stream() || launcher_.device.device_type == kDLCPU) return false;
+  const Owned handle(PyObject_CallFunction(package().stream, "O()O", value, launcher_.device_object));
+  if (!handle) return false;
+  common().stream = PyLong_AsVoidPtr(handle.get());
+  given_stream_ = true;
+  return true;
+}
+
+// What the data of all tensors are aligned to, up to 16 bytes: known once they have been read.
+void Frame::find_alignment(const Argument& argument) {
+  std::uintptr_t places = 16;
+  for (std::size_t i = 0; i < tensor_count_; ++i) {
+    const DLTensor& tensor = tensors_[i].tensor;
+    places |= reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset;
+  }
+  store(argument.part, argument.offset, static_cast<std::uint32_t>(places & -places));
 }
 
 bool Frame::put(const Argument& argument, PyObject* value) {
@@ -158,6 +183,10 @@ bool Frame::put_integer(const Argument& argument, PyObject* value) {
   if (PyUnicode_Check(value) && argument.enumerators) {
     named = Owned::share(PyDict_GetItemWithError(argument.enumerators.get(), value));
     value = named.get();
+  }
+  if (value == interned_found() && argument.name.get() == interned_alignment()) {
+    found_alignment_ = &argument;
+    return true;
   }
   if (value == nullptr || !PyLong_Check(value)) return false;
   if (argument.field == Field::kUint64) {

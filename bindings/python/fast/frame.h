@@ -16,8 +16,9 @@ class Frame {
  public:
   Frame(const Op& op, Launcher& launcher);
 
-  // Reads the arguments. False, maybe with an exception, where one is not for here.
-  bool fill(PyObject* const* values, PyObject* names);
+  // Reads the arguments: those of a call, and a dict of more or NULL. False, maybe with an exception, where one is not
+  // for here.
+  bool fill(PyObject* const* values, PyObject* names, PyObject* more);
   // Chooses the stream; as above.
   bool choose_stream();
   // Launches, with a workspace of its own where the caller gave none. False with an exception.
@@ -26,6 +27,8 @@ class Frame {
  private:
   static constexpr std::size_t kMaxTensors = 64, kMaxListed = 48;
 
+  bool take(PyObject* name, PyObject* value);
+  void find_alignment(const Argument& argument);
   bool put(const Argument& argument, PyObject* value);
   bool put_list(const Argument& argument, PyObject* value);
   bool put_floats(const Argument& argument, PyObject* value);
@@ -51,7 +54,8 @@ class Frame {
   Launcher& launcher_;
   TensorReader reader_;
   bool own_workspace_ = false, given_stream_ = false;
-  Owned fresh_workspace_;  // a graph's own
+  const Argument* found_alignment_ = nullptr;  // the argument that says "found"
+  Owned fresh_workspace_;                      // a graph's own
   std::size_t tensor_count_ = 0, listed_count_ = 0, float_count_ = 0;
   std::array<bool, kMaxParts> used_ = {};
   alignas(16) std::array<std::array<std::byte, kPartBytes>, kMaxParts> parts_;

@@ -45,18 +45,20 @@ PyObject* call_elsewhere(Launcher& self, PyObject* const* values, Py_ssize_t pos
   return PyObject_Call(package().call, arguments.get(), named.get());
 }
 
-// call(op, **arguments)
+// call(op, more=None, /, **arguments)
 PyObject* call(PyObject* object, PyObject* const* values, Py_ssize_t positional, PyObject* names) {
   Launcher& self = self_of(object);
-  const Op* op = positional == 1 && self.context != nullptr ? find_op(values[0]) : nullptr;
+  PyObject* more = positional == 2 && values[1] != Py_None ? values[1] : nullptr;
+  const bool plain = (positional == 1 || positional == 2) && (more == nullptr || PyDict_Check(more));
+  const Op* op = plain && self.context != nullptr ? find_op(values[0]) : nullptr;
   if (op == nullptr) return call_elsewhere(self, values, positional, names);
   Frame frame(*op, self);
-  if (!frame.fill(values + 1, names) || !frame.choose_stream()) {
+  if (!frame.fill(values + positional, names, more) || !frame.choose_stream()) {
     PyErr_Clear();
     return call_elsewhere(self, values, positional, names);
   }
   const Py_ssize_t count = names == nullptr ? 0 : PyTuple_Size(names);
-  if (!frame.run(values + 1, count)) return nullptr;
+  if (!frame.run(values + positional, count)) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -116,7 +118,7 @@ void destroy(PyObject* object) {
 
 PyMethodDef kMethods[] = {
     {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL | METH_KEYWORDS,
-     "call(op, **arguments): launches the op of this name"},
+     "call(op, more=None, /, **arguments): launches the op of this name; more: a dict of further arguments"},
     {"bind", bind, METH_VARARGS,
      "bind(op, args, keep, result, exchange): a call that is ready to be launched again and again"},
     {"forget", forget, METH_NOARGS, "forget(): the workspaces of this thread are given up"},
@@ -173,15 +175,15 @@ bool add_launcher(PyObject* module) {
 
 PyObject* set_up(PyObject*, PyObject* arguments) {
   PyObject* listed = nullptr;
-  PyObject *kind_of = nullptr, *dtype_of = nullptr, *grad_is_enabled = nullptr, *code_of = nullptr;
+  PyObject *kind_of = nullptr, *dtype_of = nullptr, *grad_mode = nullptr, *code_of = nullptr;
   Package& told = functions();
   if (!PyArg_ParseTuple(arguments, "O!(OOOOO)(OOOO)", &PyList_Type, &listed, &told.error, &told.call, &told.expression,
-                        &told.stream, &told.capturing, &kind_of, &dtype_of, &grad_is_enabled, &code_of)) {
+                        &told.stream, &told.capturing, &kind_of, &dtype_of, &grad_mode, &code_of)) {
     return nullptr;
   }
   for (PyObject* held : {told.error, told.call, told.expression, told.stream, told.capturing}) Py_INCREF(held);
   set_dtypes(code_of);
-  if (!set_readers(kind_of, dtype_of, grad_is_enabled)) return nullptr;
+  if (!set_readers(kind_of, dtype_of, grad_mode)) return nullptr;
   ops().clear();
   for (Py_ssize_t i = 0; i < PyList_Size(listed); ++i) {
     Op op;

@@ -17,10 +17,17 @@ PyCFunction fast(PyObject* (*function)(PyObject*, PyObject* const*, Py_ssize_t))
 
 PyMethodDef functions[] = {
     {"set_up", quern::python::set_up, METH_VARARGS,
-     "set_up(ops, (error, call, expression, stream, capturing), (kind_of, dtype_of, grad_is_enabled, code_of)); ops a "
+     "set_up(ops, (error, call, expression, stream, capturing), (kind_of, dtype_of, grad_mode, code_of)); ops a "
      "list of (name, description, address of the call, address of the workspace's)"},
     {"empty", fast(quern::python::empty), METH_FASTCALL,
      "empty(shape, like, dtype): a tensor of PyTorch's on the device of one, or None where that is not for here"},
+    {"together", fast(quern::python::together), METH_FASTCALL,
+     "together(like, (shape, dtype, strides), ...): a list of such tensors, or None as above"},
+    {"compact", fast(quern::python::compact), METH_FASTCALL,
+     "compact(arrays, dtype): a list of compact tensors of their extents, or None as above"},
+    {"shape", quern::python::shape, METH_O, "shape(array): its extents, or None where it is not read here"},
+    {"element", quern::python::element, METH_O,
+     "element(array): DLPack's code of its elements times 256, and their bits; or None as above"},
     {"alignment", quern::python::alignment, METH_O,
      "alignment(arrays): what the data of all in a list are aligned to, or None where one is not read here"},
     {"permuted", fast(quern::python::permuted), METH_FASTCALL,

@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -18,6 +19,8 @@ namespace {
 using Handle = void*;  // AtenTensorHandle: an at::Tensor *
 using MakeEmpty = std::int32_t (*)(std::int64_t dimensions, const std::int64_t* sizes, const std::int64_t* strides,
                                    std::int32_t dtype, std::int32_t device_type, std::int32_t device, Handle* made);
+using MakeInside = std::int32_t (*)(Handle pool, std::int64_t offset, std::int32_t dtype, std::int64_t dimensions,
+                                    const std::int64_t* sizes, const std::int64_t* strides, Handle* made);
 using Delete = std::int32_t (*)(Handle handle);
 using Wrap = PyObject* (*)(const void* tensor);
 using Number = std::int32_t (*)();
@@ -30,6 +33,7 @@ struct Element {
 
 struct Torch {
   MakeEmpty make_empty = nullptr;
+  MakeInside make_inside = nullptr;  // a tensor of another's memory; may not be there
   Delete remove = nullptr;
   Wrap wrap = nullptr;
   std::int32_t cpu = 0, cuda = 0;
@@ -74,6 +78,7 @@ Torch look_up() {
       !find(core, "aoti_torch_device_type_cuda", cuda) || !find(core, "aoti_torch_empty_strided", found.make_empty)) {
     return {};
   }
+  find(core, "aoti_torch__alloc_from_pool", found.make_inside);
   found.cpu = cpu();
   found.cuda = cuda();
   for (Element& element : found.elements) {
@@ -111,34 +116,86 @@ bool type_of(PyObject* dtype, DLDataType& type) {
   return true;
 }
 
-// False where it is no shape, without an exception.
-bool read_shape(PyObject* shape, std::array<std::int64_t, kMaxDimensions>& sizes, Py_ssize_t& count) {
-  if (!PyTuple_Check(shape)) return false;
-  count = PyTuple_Size(shape);
+// False where these are not so many extents or strides, without an exception.
+bool read_numbers(PyObject* tuple, std::array<std::int64_t, kMaxDimensions>& numbers, Py_ssize_t& count) {
+  if (!PyTuple_Check(tuple)) return false;
+  count = PyTuple_Size(tuple);
   if (count > kMaxDimensions) return false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* extent = PyTuple_GetItem(shape, i);
-    const std::int64_t size = PyLong_Check(extent) ? PyLong_AsLongLong(extent) : -1;
-    if (size < 0) return false;
-    sizes[static_cast<std::size_t>(i)] = size;
+    PyObject* number = PyTuple_GetItem(tuple, i);
+    const std::int64_t read = PyLong_Check(number) ? PyLong_AsLongLong(number) : -1;
+    if (read < 0) return false;
+    numbers[static_cast<std::size_t>(i)] = read;
   }
   return true;
 }
 
-PyObject* made_of(const Torch& known, const DLTensor& like, std::int32_t dtype, const std::int64_t* sizes,
-                  std::size_t count) {
-  std::array<std::int64_t, kMaxDimensions> strides;
-  std::int64_t step = 1;
-  for (std::size_t i = count; i-- > 0;) {
-    strides[i] = step;
-    step *= sizes[i] > 1 ? sizes[i] : 1;
+constexpr std::size_t kMostTogether = 16;
+// Where each begins, which is what cudaMalloc gives; and how much lies together: beyond that a kernel takes longer than
+// an allocation does, and to keep one result should not keep the memory of others.
+constexpr std::int64_t kApart = 256, kSmall = 1 << 20;
+
+// A tensor that is wanted.
+struct Wanted {
+  std::int32_t dtype = -1;  // PyTorch's number
+  std::int64_t dimensions = 0, offset = 0;
+  std::int64_t bytes = 0;  // at most kSmall + 1
+  std::array<std::int64_t, kMaxDimensions> sizes, strides;
+
+  // False, maybe with an exception, where it is not for here.
+  bool read(const Torch& known, const DLTensor& like, PyObject* shape, PyObject* of_type, PyObject* steps) {
+    DLDataType type = like.dtype;
+    Py_ssize_t count = 0, stride_count = 0;
+    if (of_type != Py_None && !type_of(of_type, type)) return false;
+    if (!is_of(known, type) || !read_numbers(shape, sizes, count)) return false;
+    dimensions = count;
+    if (steps == Py_None) {
+      lay_compact();
+    } else if (!read_numbers(steps, strides, stride_count) || stride_count != count) {
+      return false;
+    }
+    measure(type);
+    return true;
   }
-  const bool on_cpu = like.device.device_type == kDLCPU;
-  Handle handle = nullptr;
-  if (known.make_empty(static_cast<std::int64_t>(count), sizes, strides.data(), dtype, on_cpu ? known.cpu : known.cuda,
-                       on_cpu ? 0 : like.device.device_id, &handle) != 0) {
-    return nullptr;
+
+  // A compact one of these extents.
+  bool take(const Torch& known, const DLTensor& extents, DLDataType type) {
+    if (!is_of(known, type) || extents.ndim > kMaxDimensions) return false;
+    dimensions = extents.ndim;
+    std::copy_n(extents.shape, extents.ndim, sizes.begin());
+    lay_compact();
+    measure(type);
+    return true;
   }
+
+ private:
+  bool is_of(const Torch& known, DLDataType type) {
+    dtype = known.number_of(type);
+    return dtype >= 0;
+  }
+
+  void lay_compact() {
+    std::int64_t step = 1;
+    for (auto i = static_cast<std::size_t>(dimensions); i-- > 0;) {
+      strides[i] = step;
+      step *= sizes[i] > 1 ? sizes[i] : 1;
+    }
+  }
+
+  // In floating point, which extents beyond all memory do not overflow.
+  void measure(DLDataType type) {
+    double elements = 1;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
+      if (sizes[i] == 0) return;
+      elements += static_cast<double>(sizes[i] - 1) * static_cast<double>(strides[i]);
+    }
+    const double whole = elements * (type.bits / 8);
+    bytes = whole > kSmall ? kSmall + 1 : static_cast<std::int64_t>(whole);
+  }
+};
+
+// The Python object of a tensor, which is taken; NULL without an exception where there is no memory for it.
+PyObject* wrapped(const Torch& known, Handle handle) {
   PyObject* made = nullptr;
   try {
     made = known.wrap(handle);
@@ -147,6 +204,81 @@ PyObject* made_of(const Torch& known, const DLTensor& like, std::int32_t dtype, 
   }
   known.remove(handle);
   return made;
+}
+
+// PyTorch's type and number of a device. False where memory of such a one is asked for in PyTorch's own words: pinned
+// memory, say.
+bool place_of(const Torch& known, const DLTensor& like, std::int32_t& type, std::int32_t& number) {
+  const int device = like.device.device_type;
+  type = device == kDLCPU ? known.cpu : known.cuda;
+  number = device == kDLCPU ? 0 : like.device.device_id;
+  return device == kDLCPU || device == kDLCUDA || device == kDLROCM;
+}
+
+PyObject* made_of(const Torch& known, const DLTensor& like, const Wanted& wanted) {
+  std::int32_t type = 0, number = 0;
+  Handle handle = nullptr;
+  if (!place_of(known, like, type, number) ||
+      known.make_empty(wanted.dimensions, wanted.sizes.data(), wanted.strides.data(), wanted.dtype, type, number,
+                       &handle) != 0) {
+    return nullptr;
+  }
+  return wrapped(known, handle);
+}
+
+// Of memory that holds all of them; empty without an exception where there is none.
+Owned made_inside(const Torch& known, const DLTensor& like, const Wanted* wanted, std::size_t count,
+                  std::int64_t bytes) {
+  std::int32_t type = 0, number = 0;
+  const std::int32_t byte = known.number_of({kDLUInt, 8, 1});
+  const std::int64_t one = 1;
+  Handle pool = nullptr;
+  if (byte < 0 || !place_of(known, like, type, number) ||
+      known.make_empty(1, &bytes, &one, byte, type, number, &pool) != 0) {
+    return {};
+  }
+  Owned made(PyList_New(static_cast<Py_ssize_t>(count)));
+  for (std::size_t i = 0; made && i < count; ++i) {
+    Handle handle = nullptr;
+    PyObject* tensor = nullptr;
+    if (known.make_inside(pool, wanted[i].offset, wanted[i].dtype, wanted[i].dimensions, wanted[i].sizes.data(),
+                          wanted[i].strides.data(), &handle) == 0) {
+      tensor = wrapped(known, handle);
+    }
+    if (tensor == nullptr) {
+      made = Owned();
+    } else {
+      PyList_SetItem(made.get(), static_cast<Py_ssize_t>(i), tensor);
+    }
+  }
+  known.remove(pool);
+  return made;
+}
+
+// A list of all that is wanted, or None.
+PyObject* made_all(const Torch& known, const DLTensor& like, Wanted* wanted, std::size_t number) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < number; ++i) {
+    wanted[i].offset = bytes;
+    bytes = bytes > kSmall ? bytes : (bytes + wanted[i].bytes + kApart - 1) / kApart * kApart;
+  }
+  Owned made;
+  if (number > 1 && bytes <= kSmall && known.make_inside != nullptr) {
+    made = made_inside(known, like, wanted, number, bytes);
+  } else {
+    made = Owned(PyList_New(static_cast<Py_ssize_t>(number)));
+    for (std::size_t i = 0; made && i < number; ++i) {
+      PyObject* tensor = made_of(known, like, wanted[i]);
+      if (tensor == nullptr) {
+        made = Owned();
+      } else {
+        PyList_SetItem(made.get(), static_cast<Py_ssize_t>(i), tensor);
+      }
+    }
+  }
+  if (made) return made.release();
+  PyErr_Clear();  // what is wrong is said where it is done in Python
+  Py_RETURN_NONE;
 }
 
 }  // namespace
@@ -162,25 +294,61 @@ PyObject* empty(PyObject*, PyObject* const* values, Py_ssize_t count) {
     PyErr_SetString(PyExc_TypeError, "empty takes a shape, a tensor and a dtype, after set_up");
     return nullptr;
   }
-  std::array<std::int64_t, kMaxDimensions> sizes;
-  Py_ssize_t dimensions = 0;
   DLTensor like = {};
   if (!read_torch(values[1], like)) Py_RETURN_NONE;
-  DLDataType type = like.dtype;
-  const bool typed = values[2] == Py_None || type_of(values[2], type);
   const Torch& known = torch();
-  const std::int32_t dtype = typed && known.make_empty != nullptr ? known.number_of(type) : -1;
-  const int device = like.device.device_type;
+  Wanted wanted;
   PyObject* made = nullptr;
-  // Pinned memory, say, is asked for in PyTorch's own words.
-  if (dtype >= 0 && (device == kDLCPU || device == kDLCUDA || device == kDLROCM) &&
-      read_shape(values[0], sizes, dimensions)) {
-    made = made_of(known, like, dtype, sizes.data(), static_cast<std::size_t>(dimensions));
+  if (known.make_empty != nullptr && wanted.read(known, like, values[0], values[2], Py_None)) {
+    made = made_of(known, like, wanted);
   }
   if (made != nullptr) return made;
   // What is wrong is said where it is done in Python.
   PyErr_Clear();
   Py_RETURN_NONE;
+}
+
+PyObject* together(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  if (count < 1 || known_dtypes == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "together takes a tensor and what is wanted, after set_up");
+    return nullptr;
+  }
+  const auto number = static_cast<std::size_t>(count - 1);
+  DLTensor like = {};
+  if (number > kMostTogether || !read_torch(values[0], like)) Py_RETURN_NONE;
+  const Torch& known = torch();
+  std::array<Wanted, kMostTogether> wanted;
+  for (std::size_t i = 0; i < number; ++i) {
+    PyObject* told = values[i + 1];
+    if (!PyTuple_Check(told) || PyTuple_Size(told) != 3 ||
+        !wanted[i].read(known, like, PyTuple_GetItem(told, 0), PyTuple_GetItem(told, 1), PyTuple_GetItem(told, 2))) {
+      PyErr_Clear();
+      Py_RETURN_NONE;
+    }
+  }
+  return made_all(known, like, wanted.data(), number);
+}
+
+PyObject* compact(PyObject*, PyObject* const* values, Py_ssize_t count) {
+  if (count != 2 || !PyList_Check(values[0]) || known_dtypes == nullptr) {
+    PyErr_SetString(PyExc_TypeError, "compact takes a list of arrays and a dtype, after set_up");
+    return nullptr;
+  }
+  const auto number = static_cast<std::size_t>(PyList_Size(values[0]));
+  const Torch& known = torch();
+  std::array<Wanted, kMostTogether> wanted;
+  DLTensor like = {};
+  if (number == 0 || number > kMostTogether) Py_RETURN_NONE;
+  for (std::size_t i = number; i-- > 0;) {  // the first is the one that others are like
+    DLDataType type = {};
+    const bool read = read_torch(PyList_GetItem(values[0], static_cast<Py_ssize_t>(i)), like);
+    type = like.dtype;
+    if (!read || (values[1] != Py_None && !type_of(values[1], type)) || !wanted[i].take(known, like, type)) {
+      PyErr_Clear();
+      Py_RETURN_NONE;
+    }
+  }
+  return made_all(known, like, wanted.data(), number);
 }
 
 }  // namespace quern::python

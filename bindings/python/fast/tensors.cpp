@@ -48,6 +48,7 @@ struct State {
   std::size_t kind_count = 0;
   std::array<Element, kElements> elements;
   std::size_t element_count = 0;
+  Owned grad_is_enabled;  // PyTorch's, once one of its tensors has been seen
   PyObject* array = nullptr;
   PyObject* dtype = nullptr;
   PyObject* requires_grad = nullptr;
@@ -140,9 +141,10 @@ const ExchangeApi* exchange_of(PyObject* capsule) {
   return reinterpret_cast<const ExchangeApi*>(header);
 }
 
-bool set_readers(PyObject* kind_of, PyObject* dtype_of, PyObject* grad_is_enabled) {
+bool set_readers(PyObject* kind_of, PyObject* dtype_of, PyObject* grad_mode) {
   State& known = state();
-  known.readers = {Owned::share(kind_of), Owned::share(dtype_of), Owned::share(grad_is_enabled)};
+  known.readers = {Owned::share(kind_of), Owned::share(dtype_of), Owned::share(grad_mode)};
+  known.grad_is_enabled = Owned();
   for (std::size_t i = 0; i < known.kind_count; ++i) known.kinds[i] = Kind();
   known.kind_count = 0;
   known.array = PyUnicode_InternFromString("array");
@@ -158,6 +160,12 @@ bool read_in_place(PyObject* array, View& view, const ExchangeApi** api) {
   if (kind->how != How::kTorch) return false;
   *api = kind->api;
   return kind->api->tensor_from_object(array, &view.tensor) == 0 || elsewhere();
+}
+
+const DLTensor* layout_of(PyObject* array, View& memory) {
+  if (const BorrowedView* view = view_of(array)) return &view->view.tensor;
+  const ExchangeApi* api = nullptr;
+  return read_in_place(array, memory, &api) ? &memory.tensor : nullptr;
 }
 
 bool read_torch(PyObject* array, DLTensor& tensor) {
@@ -195,6 +203,26 @@ bool address_of(PyObject* array, std::uintptr_t& address) {
 
 }  // namespace
 
+PyObject* shape(PyObject*, PyObject* array) {
+  View view;
+  const DLTensor* tensor = layout_of(array, view);
+  if (tensor == nullptr) Py_RETURN_NONE;
+  Owned made(PyTuple_New(tensor->ndim));
+  for (std::int32_t i = 0; made && i < tensor->ndim; ++i) {
+    PyObject* extent = PyLong_FromLongLong(tensor->shape[i]);
+    if (extent == nullptr) return nullptr;
+    PyTuple_SetItem(made.get(), i, extent);
+  }
+  return made.release();
+}
+
+PyObject* element(PyObject*, PyObject* array) {
+  View view;
+  const DLTensor* tensor = layout_of(array, view);
+  if (tensor == nullptr || tensor->dtype.lanes != 1) Py_RETURN_NONE;
+  return PyLong_FromLong(tensor->dtype.code << 8 | tensor->dtype.bits);
+}
+
 PyObject* alignment(PyObject*, PyObject* arrays) {
   if (!PyList_Check(arrays)) Py_RETURN_NONE;
   std::uintptr_t places = 16;
@@ -230,12 +258,10 @@ bool TensorReader::read(PyObject* array, View& view) {
 bool TensorReader::loses_gradient(PyObject* array) {
   State& known = state();
   if (grad_enabled_ < 0) {
-    if (known.readers.grad_is_enabled.get() == Py_None) {
-      grad_enabled_ = 0;
-    } else {
-      const Owned told(PyObject_CallObject(known.readers.grad_is_enabled.get(), nullptr));
-      grad_enabled_ = told ? PyObject_IsTrue(told.get()) : 1;
-    }
+    // PyTorch has been imported by now.
+    if (!known.grad_is_enabled) known.grad_is_enabled = Owned(PyObject_CallNoArgs(known.readers.grad_mode.get()));
+    const Owned told(known.grad_is_enabled ? PyObject_CallNoArgs(known.grad_is_enabled.get()) : nullptr);
+    grad_enabled_ = told ? PyObject_IsTrue(told.get()) : 1;
   }
   if (grad_enabled_ == 0) return false;
   const Owned required(PyObject_GetAttr(array, known.requires_grad));

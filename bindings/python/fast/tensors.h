@@ -25,9 +25,9 @@ enum class How : long { kElsewhere = 0, kNumpy = 1, kTensor = 2, kExchange = 3, 
 
 // How arrays are read: the package's own functions, set once.
 struct Readers {
-  Owned kind_of;   // (type) -> (enum How, what it takes: a capsule of an ExchangeApi, or (array) -> a DLPack capsule)
-  Owned dtype_of;  // (a NumPy dtype) -> (DLPack code, bits), or None
-  Owned grad_is_enabled;  // PyTorch's, or None
+  Owned kind_of;    // (type) -> (enum How, what it takes: a capsule of an ExchangeApi, or (array) -> a DLPack capsule)
+  Owned dtype_of;   // (a NumPy dtype) -> (DLPack code, bits), or None
+  Owned grad_mode;  // () -> PyTorch's is_grad_enabled, asked when one of its tensors has been seen
 };
 
 // Reads arrays of one call. Everything refers to Python objects and needs the GIL.
@@ -65,6 +65,15 @@ bool read_torch(PyObject* array, DLTensor& tensor);
 // it is neither, or is not for here.
 bool read_in_place(PyObject* array, View& view, const ExchangeApi** api);
 
+// The extents and so on of NumPy's and PyTorch's arrays and of Views, in `memory` where they lie nowhere else; NULL
+// without an exception of others.
+const DLTensor* layout_of(PyObject* array, View& memory);
+
+// shape(array): its extents, a tuple; element(array): DLPack's code of its elements times 256, and their bits. None
+// where it is not read here.
+PyObject* shape(PyObject* module, PyObject* array);
+PyObject* element(PyObject* module, PyObject* array);
+
 // alignment(arrays): the bytes, up to 16, that the data of all in a list are aligned to. None where one of them is not
 // read here.
 PyObject* alignment(PyObject* module, PyObject* arrays);
@@ -73,6 +82,6 @@ PyObject* alignment(PyObject* module, PyObject* arrays);
 const ExchangeApi* exchange_of(PyObject* capsule);
 
 // Sets how arrays are read. Kinds that were learnt are forgotten.
-bool set_readers(PyObject* kind_of, PyObject* dtype_of, PyObject* grad_is_enabled);
+bool set_readers(PyObject* kind_of, PyObject* dtype_of, PyObject* grad_mode);
 
 }  // namespace quern::python

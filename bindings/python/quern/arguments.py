@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _abi, structs
-from .arrays import stream_handle
+from .arrays import alignment_of, stream_handle
 from .errors import InvalidError
 from .tensor import Borrowed, borrow
 
@@ -94,6 +94,8 @@ class Arguments:
         self.arrays = [array for part in parts for array in part.arrays()]
         self.stream = stream_handle(stream, self.arrays, device)
         self.args.stream = self.stream
+        if own.values.get("alignment") == "found":
+            own.values["alignment"] = alignment_of(self.arrays)
         for part in parts:
             pointers = {name for name in part.values if part.fields.get(name) in _POINTERS}
             scalars = {name: value for name, value in part.values.items() if name not in pointers}

@@ -18,8 +18,19 @@ WORKSPACE_ALIGNMENT = 256
 # The compiled module's way to a tensor of PyTorch's: (shape, like, dtype) -> the tensor, or None where it leaves it to
 # `empty`. None where there is no such module.
 fast_empty: Callable[[Sequence[int], Any, object], Any] | None = None
+# And to several at once: (like, (shape, dtype, strides), ...) -> a list of them, or None likewise.
+fast_together: Callable[..., list[Any] | None] | None = None
+# And to a compact array for each in a list: (arrays, dtype) -> a list, or None likewise.
+fast_compact: Callable[[list[Any], object], list[Any] | None] | None = None
+# And to an array's extents and, as DLPack's code times 256 and the bits, its elements' type; None of other arrays.
+fast_shape: Callable[[Any], tuple[int, ...] | None] | None = None
+fast_element: Callable[[Any], int | None] | None = None
 # And to what arrays are aligned to: (a list of them) -> bytes, or None where it leaves them to `alignment_of`.
 fast_alignment: Callable[[list[Any]], int | None] | None = None
+
+
+# Short names by DLPack's code times 256 and the bits.
+_PACKED: dict[int | None, str] = {code << 8 | bits: name for (code, bits), name in dtypes.NAMES.items()}
 
 
 def compiling() -> bool:
@@ -60,6 +71,10 @@ def stream_handle(stream: Any, arrays: Iterable[Any], device: tuple[int, int]) -
 
 def shape_of(array: Any, argument: str, dimensions: int | None = None) -> tuple[int, ...]:
     """The extents of an array with memory; `dimensions`: how many there must be."""
+    if fast_shape is not None and not compiling():
+        shape = fast_shape(array)
+        if shape and (dimensions is None or len(shape) == dimensions):
+            return shape
     kind = type(array)
     shape = None if kind is Shape else getattr(array.array if kind is Tensor else array, "shape", None)
     if shape is None:
@@ -73,6 +88,10 @@ def shape_of(array: Any, argument: str, dimensions: int | None = None) -> tuple[
 
 def extents_of(array: Any, argument: str) -> tuple[int, ...]:
     """The extents of an array or of a view of one, of any number of dimensions."""
+    if fast_shape is not None and not compiling():
+        shape = fast_shape(array)
+        if shape is not None:
+            return shape
     shape = getattr(array.array if isinstance(array, Tensor) else array, "shape", None)
     if shape is None:
         raise InvalidError(f"{argument}: {type(array).__name__} given; allowed is an array with a shape")
@@ -81,6 +100,10 @@ def extents_of(array: Any, argument: str) -> tuple[int, ...]:
 
 def element(array: Any, argument: str) -> str:
     """The short name of an array's element type: "bf16"."""
+    if fast_element is not None and not compiling():
+        name = _PACKED.get(fast_element(array))
+        if name is not None:
+            return name
     if isinstance(array, (Tensor, Shape)) and array.dtype is not None:
         return dtypes.name_of(array.dtype)
     return dtypes.short_name(unwrap(array).dtype, argument)
@@ -115,6 +138,25 @@ def empty(shape: Sequence[int], like: Any, argument: str, dtype: object | None =
     return Tensor(numpy.empty(shape, f"uint{dtypes.CODES[name][1]}"), name)
 
 
+def empty_together(
+    like: Any, *wanted: tuple[tuple[int, ...], object | None, tuple[int, ...] | None]
+) -> list[Any] | None:
+    """Uninitialised arrays of `like`'s framework and device, of these shapes, dtypes (None: as `like`'s) and strides in
+    elements (None: compact). Small ones share one allocation, which lives as long as any of them. None where they are
+    to be made one by one."""
+    return None if fast_together is None or compiling() else fast_together(like, *wanted)
+
+
+def empty_like_each(views: list[Any], like: Any, argument: str, dtype: object | None) -> list[Any]:
+    """Compact arrays of the extents of each of these views of an array, otherwise as `empty` makes them; small ones
+    share one allocation."""
+    if fast_compact is not None and not compiling():
+        made = fast_compact(views, dtype)
+        if made is not None:
+            return made
+    return [empty(extents_of(view, argument), like, argument, dtype) for view in views]
+
+
 def _name_for(like: Any, argument: str, dtype: object | None) -> str:
     return element(like, argument) if dtype is None else dtypes.short_name(dtype, f"{argument}'s dtype")
 
@@ -145,8 +187,7 @@ def empty_rows(shape: tuple[int, int], like: Any, argument: str, dtype: object) 
     rows, n = shape
     if n % 16 == 0:  # whatever the type
         return empty(shape, like, argument, dtype)
-    size = dtypes.CODES[dtypes.short_name(dtype, f"{argument}'s dtype")][1] // 8
-    room = -(-n * size // 16) * 16 // size
+    room = row_room(n, dtype, argument)
     wide = empty((rows, room), like, argument, dtype)
     if room == n:
         return wide
@@ -159,9 +200,22 @@ def empty_scales(rows: Sequence[int], groups: int, like: Any, argument: str) -> 
     """[*rows, groups] f32 whose rows are contiguous, a multiple of four of them: the layout that a product reads
     fastest."""
     *leading, last = rows
+    if not leading and (made := empty_together(like, scales_layout(last, groups))) is not None:
+        return made[0]
     wide = empty((*leading, groups, -(-last // 4) * 4), like, argument, "f32")
     rows_last = wide if last % 4 == 0 else wide[..., :last]
     return rows_last.mT if is_torch(rows_last) else rows_last.swapaxes(-1, -2)
+
+
+def row_room(n: int, dtype: object, argument: str) -> int:
+    """How many elements from one row of n to the next, so that each begins at a multiple of 16 bytes."""
+    size = dtypes.CODES[dtypes.short_name(dtype, f"{argument}'s dtype")][1] // 8
+    return -(-n * size // 16) * 16 // size
+
+
+def scales_layout(rows: int, groups: int) -> tuple[tuple[int, int], str, tuple[int, int]]:
+    """What `empty_scales` makes, for `empty_together`."""
+    return (rows, groups), "f32", (1, (rows + 3) // 4 * 4)
 
 
 class Workspaces(threading.local):

@@ -77,11 +77,11 @@ class Attention(Ops):
         if max_kv_len is None:
             max_kv_len = _room(k, page_table, page_indices)
         self.call(
-            "attention", q=q, k=k, v=v, out=out, lse=lse, lengths=lengths, cu_q=cu_q, page_table=page_table,
+            "attention", launch, q=q, k=k, v=v, out=out, lse=lse, lengths=lengths, cu_q=cu_q, page_table=page_table,
             page_indptr=page_indptr, page_indices=page_indices, cu_kv=cu_kv, alibi_slopes=alibi_slopes, sinks=sinks,
             max_q_len=max_q_len, max_kv_len=max_kv_len, window_left=window_left, window_right=window_right, scale=scale,
             logit_cap=logit_cap, causal=causal, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, mask=mask,
-            mask_indptr=mask_indptr, mask_keys=mask_keys, **launch,
+            mask_indptr=mask_indptr, mask_keys=mask_keys,
         )  # fmt: skip
         return out if lse is None else (out, lse)
 
@@ -97,7 +97,7 @@ class Attention(Ops):
             out = empty(shape_of(out_a, "out_a", 3), out_a, "out")
         if lse is None:
             lse = empty(shape_of(out_a, "out_a", 3)[:2], out_a, "lse", "float32")
-        self.call("merge_state", out_a=out_a, lse_a=lse_a, out_b=out_b, lse_b=lse_b, out=out, lse=lse, **launch)
+        self.call("merge_state", launch, out_a=out_a, lse_a=lse_a, out_b=out_b, lse_b=lse_b, out=out, lse=lse)
         return out, lse
 
     def merge_states(
@@ -112,7 +112,7 @@ class Attention(Ops):
             out = empty(shape_of(parts, "parts", 4)[1:], parts, "out")
         if lse is None:
             lse = empty(shape_of(parts, "parts", 4)[1:3], parts, "lse", "float32")
-        self.call("merge_states", parts=parts, part_lses=part_lses, out=out, lse=lse, **launch)
+        self.call("merge_states", launch, parts=parts, part_lses=part_lses, out=out, lse=lse)
         return out, lse
 
 

@@ -58,7 +58,9 @@ class _Recorder:
         found = inspect.getattr_static(type(self._context), name, None)
         return types.MethodType(found, self) if isinstance(found, types.FunctionType) else getattr(self._context, name)
 
-    def call(self, op: str, **arguments: Any) -> None:
+    def call(self, op: str, more: dict[str, Any] | None = None, /, **arguments: Any) -> None:
+        if more:
+            arguments |= more
         if self._recorded is not None:
             raise InvalidError(f"{op}: this method launches more than one op, which cannot be bound")
         context, workspace = self._context, arguments.pop("workspace", None)

@@ -109,6 +109,6 @@ class CachePages(Ops):
         k_scale, v_scale    [pages, page_size, kv_heads] f32: copied too, to k_scale_to and v_scale_to or within
         sources, destinations    [pairs] int32 or int64; pairs with a negative number are skipped"""
         self.call(
-            "kv_copy_pages", k=k, v=v, sources=sources, destinations=destinations, k_to=k_to, v_to=v_to,
-            k_scale=k_scale, v_scale=v_scale, k_scale_to=k_scale_to, v_scale_to=v_scale_to, **launch,
+            "kv_copy_pages", launch, k=k, v=v, sources=sources, destinations=destinations, k_to=k_to, v_to=v_to,
+            k_scale=k_scale, v_scale=v_scale, k_scale_to=k_scale_to, v_scale_to=v_scale_to,
         )  # fmt: skip

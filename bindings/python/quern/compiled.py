@@ -101,9 +101,11 @@ def _set_up(module: ModuleType, slow: Callable[..., Any]) -> None:
     module.set_up(
         ops,
         (from_status, slow, _expression_address, stream_handle, capturing),
-        (_kind_of, _dtype_of, _grad_is_enabled, dtypes.code_of),
+        (_kind_of, _dtype_of, _grad_mode, dtypes.code_of),
     )
     arrays.fast_empty, arrays.fast_alignment = module.empty, module.alignment
+    arrays.fast_together, arrays.fast_compact = module.together, module.compact
+    arrays.fast_shape, arrays.fast_element = module.shape, module.element
     views.module = module
     tensor.wrappers = (Tensor, module.View)
 
@@ -154,9 +156,10 @@ def _dtype_of(dtype: Any) -> tuple[int, int] | None:
     return (found.code, found.bits) if found.bits == dtype.itemsize * 8 else None
 
 
-def _grad_is_enabled() -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and torch.is_grad_enabled()
+def _grad_mode() -> Callable[[], bool]:
+    """What says whether gradients are computed, where there are PyTorch's tensors."""
+    enabled: Callable[[], bool] = sys.modules["torch"].is_grad_enabled
+    return enabled
 
 
 def _kind_of(kind: type) -> tuple[int, Any]:

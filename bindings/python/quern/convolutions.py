@@ -76,8 +76,8 @@ class Convolutions(Ops):
             elif one:
                 out = _with_batch(out)
             self.call(
-                "conv1d", x=x, weight=weight, bias=bias, out=out, silu=silu, stride=stride,
-                dilation=dilation, groups=groups, pad_begin=before, pad_end=behind, **launch,
+                "conv1d", launch, x=x, weight=weight, bias=bias, out=out, silu=silu, stride=stride,
+                dilation=dilation, groups=groups, pad_begin=before, pad_end=behind,
             )  # fmt: skip
             return _without_batch(out) if one else out
         if (stride, padding, dilation, groups) not in ((1, 0, 1, 1), (1, "valid", 1, 1)):
@@ -89,8 +89,8 @@ class Convolutions(Ops):
             ends = unwrap(offsets)
             ends[0], ends[1] = 0, shape[0]
         self.call(
-            "conv1d", x=x, weight=weight, bias=bias, offsets=offsets, state=state, state_ids=state_ids,
-            has_state=has_state, out=out, silu=silu, **launch,
+            "conv1d", launch, x=x, weight=weight, bias=bias, offsets=offsets, state=state, state_ids=state_ids,
+            has_state=has_state, out=out, silu=silu,
         )  # fmt: skip
         return out
 
@@ -141,9 +141,9 @@ class Convolutions(Ops):
         elif one:
             out = _with_batch(out)
         self.call(
-            "conv2d", x=x, weight=weight, bias=bias, out=out, stride_h=strides[0], stride_w=strides[1],
+            "conv2d", launch, x=x, weight=weight, bias=bias, out=out, stride_h=strides[0], stride_w=strides[1],
             dilation_h=dilations[0], dilation_w=dilations[1], groups=groups, pad_top=sides[0][0],
-            pad_bottom=sides[0][1], pad_left=sides[1][0], pad_right=sides[1][1], activation=activation, **launch,
+            pad_bottom=sides[0][1], pad_left=sides[1][0], pad_right=sides[1][1], activation=activation,
         )  # fmt: skip
         return _without_batch(out) if one else out
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import dtypes
-from .arrays import alignment_of, element, empty, extents_of
+from .arrays import element, empty, extents_of
 from .errors import InvalidError
 from .ops import Ops
 from .tensor import Tensor
@@ -173,9 +173,8 @@ class Elementwise(Ops):
         names = ("", "1", "2", "3")
         given: dict[str, Any] = {f"out{names[i]}": one for i, one in enumerate(outs)}
         given |= {f"expression{names[i]}": one for i, one in enumerate(formulas)}
-        if "alignment" not in launch:
-            launch["alignment"] = alignment_of([one for one in (*operands, *outs) if one is not None])
-        self.call("pointwise", operands=operands or None, scalars=scalars, **given, **launch)
+        launch.setdefault("alignment", "found")
+        self.call("pointwise", launch | given, operands=operands or None, scalars=scalars)
         return tuple(outs)
 
     def _point(
@@ -184,9 +183,8 @@ class Elementwise(Ops):
         """`pointwise` of one expression."""
         if out is None:
             out = _made_for(operands, shape, None, dtype)
-        if "alignment" not in launch:
-            launch["alignment"] = alignment_of([one for one in (*operands, out) if one is not None])
-        self.call("pointwise", operands=operands or None, scalars=scalars, out=out, expression=formula, **launch)
+        launch.setdefault("alignment", "found")
+        self.call("pointwise", launch, operands=operands or None, scalars=scalars, out=out, expression=formula)
         return out
 
     def _apply(self, name: str, values: Sequence[Any], out: Any, dtype: object | None, launch: dict[str, Any]) -> Any:
@@ -215,10 +213,9 @@ class Elementwise(Ops):
         formula = _formulas.get((name, are_arrays, whole))
         if formula is None:
             formula = _formulas[name, are_arrays, whole] = _formula(name, are_arrays, whole)
-        if "alignment" not in launch:
-            launch["alignment"] = alignment_of([*arrays, out])
+        launch.setdefault("alignment", "found")
         numbers = [float(value) for value in scalars] if scalars else None
-        self.call("pointwise", operands=arrays, scalars=numbers, out=out, expression=formula, **launch)
+        self.call("pointwise", launch, operands=arrays, scalars=numbers, out=out, expression=formula)
         return out
 
     def elu(self, x: Any, alpha: float = 1.0, *, out: Any = None, dtype: object | None = None, **launch: Any) -> Any:
@@ -320,11 +317,11 @@ def _gated(name: str) -> Any:
         self: Elementwise, gate: Any, up: Any = None, *, out: Any = None, dtype: object | None = None, **launch: Any
     ) -> Any:
         if up is None:
-            half = extents_of(gate, "gate")[-1]
+            shape = extents_of(gate, "gate")
+            half = shape[-1]
             if half % 2 != 0:
                 raise InvalidError(f"gate: last extent {half} given without up; allowed are even ones, gate and up")
-            rank = len(extents_of(gate, "gate"))
-            gate, up = parts_of(self, gate, [half // 2, half // 2], rank - 1)
+            gate, up = parts_of(self, gate, [half // 2, half // 2], len(shape) - 1)
         return self._apply(name, (gate, up), out, dtype, launch)
 
     text = _FORMULAS[name].format("gate", "up")

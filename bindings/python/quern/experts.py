@@ -93,5 +93,5 @@ class Experts(Ops):
         if out is None:
             shape = (shape_of(positions, "positions", 2)[0], shape_of(x, "x", 2)[1])
             out = empty(shape, x, "out", out_dtype)
-        self.call("moe_combine", x=x, positions=positions, weights=weights, add=add, out=out, **launch)
+        self.call("moe_combine", launch, x=x, positions=positions, weights=weights, add=add, out=out)
         return out

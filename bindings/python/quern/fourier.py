@@ -88,10 +88,10 @@ class Fourier(Ops):
         scaled = {"backward": kind in ("inverse", "to_real"), "forward": kind in ("forward", "real"), "ortho": True}
         by = _NORMS[norm]
         self.call(
-            "fft", x=_shaped(x, (*rows[: len(rows) - (hop != 0)], m, *behind), "x"), window=window,
+            "fft", launch, x=_shaped(x, (*rows[: len(rows) - (hop != 0)], m, *behind), "x"), window=window,
             out=_shaped(target, (*rows, numbers, *after_numbers), "out"), n=n, kind=kind, result=result,
             scaling="unscaled" if not scaled[by] else "by_root" if by == "ortho" else "by_n", hop=hop,
-            pad_begin=before, pad_end=after, padding=padding, **launch,
+            pad_begin=before, pad_end=after, padding=padding,
         )  # fmt: skip
         return out if made is None else _numbers(made) if makes_pairs else made
 

@@ -80,11 +80,11 @@ class Latent(Ops):
             elif page_indices is not None:
                 max_kv_len = shape_of(page_indices, "page_indices", 1)[0] * page_size
         self.call(
-            "mla_decode", q=q, q_rope=q_rope, cache=cache, cache_rope=cache_rope, cache_scale=cache_scale,
+            "mla_decode", launch, q=q, q_rope=q_rope, cache=cache, cache_rope=cache_rope, cache_scale=cache_scale,
             cache_type=cache_type, out=out, lse=lse, lengths=lengths, cu_q=cu_q, page_table=page_table,
             page_indptr=page_indptr, page_indices=page_indices, indices=indices, slots=slots, sinks=sinks,
             max_q_len=max_q_len, max_kv_len=max_kv_len, window_left=window_left, window_right=window_right, scale=scale,
-            status=status, logit_cap=logit_cap, causal=causal, **launch,
+            status=status, logit_cap=logit_cap, causal=causal,
         )  # fmt: skip
         return out if lse is None else (out, lse)
 
@@ -197,8 +197,8 @@ class Latent(Ops):
                 columns = pages * shape_of(k, "k", 3)[1]
             out = empty((shape_of(q, "q", 3)[0], columns), q, "out", "float32")
         self.call(
-            "index_scores", q=q, q_scale=q_scale, weights=weights, k=k, k_scale=k_scale, out=out, lengths=lengths,
-            cu_q=cu_q, page_table=page_table, page_indptr=page_indptr, page_indices=page_indices, cu_kv=cu_kv,
-            status=status, max_q_len=max_q_len, q_type=q_type, causal=causal, leave_masked=leave_masked, **launch,
+            "index_scores", launch, q=q, q_scale=q_scale, weights=weights, k=k, k_scale=k_scale, out=out,
+            lengths=lengths, cu_q=cu_q, page_table=page_table, page_indptr=page_indptr, page_indices=page_indices,
+            cu_kv=cu_kv, status=status, max_q_len=max_q_len, q_type=q_type, causal=causal, leave_masked=leave_masked,
         )  # fmt: skip
         return out

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from .arrays import alignment_of, empty, extents_of
+from .arrays import empty, empty_like_each, extents_of
 from .errors import InvalidError
 from .ops import Ops
 from .views import axis_of, joined, parts_of, permuted, sliced, unflattened
@@ -29,11 +29,8 @@ class Moves(Ops):
 
     def _copy_full(self, inputs: list[Any], outputs: list[Any], launch: dict[str, Any], fill: float = 0.0) -> None:
         """The same of as many as one launch takes, none of them empty."""
-        if "alignment" in launch:
-            self.call("copy", inputs=inputs, outputs=outputs, fill=fill, **launch)
-            return
-        held = [one for one in inputs if one is not None] + outputs
-        self.call("copy", inputs=inputs, outputs=outputs, fill=fill, alignment=alignment_of(held), **launch)
+        launch.setdefault("alignment", "found")
+        self.call("copy", launch, inputs=inputs, outputs=outputs, fill=fill)
 
     def _copied(self, view: Any, x: Any, out: Any, dtype: object | None, launch: dict[str, Any]) -> Any:
         """out = a view of x, of the view's extents where it is not given; returns out."""
@@ -104,7 +101,7 @@ class Moves(Ops):
         **launch: Any,
     ) -> list[Any]:
         """Parts of x of these extents along an axis, each compact, in one launch for each sixteen; returns them."""
-        shape = tuple(extents_of(x, "x"))
+        shape = extents_of(x, "x")
         axis, sizes = axis_of(axis, len(shape)), list(sizes)
         if sum(sizes) != shape[axis] or (sizes and min(sizes) < 0):
             raise InvalidError(f"sizes: {tuple(sizes)} given; allowed are extents whose sum is {shape[axis]}")
@@ -114,8 +111,7 @@ class Moves(Ops):
                 raise InvalidError(f"outs: {len(outs)} given; allowed is one for each of the {len(parts)} sizes")
             self._copy(parts, outs, launch)
             return list(outs)
-        before, after = shape[:axis], shape[axis + 1 :]
-        made = [empty((*before, size, *after), x, "outs", dtype) for size in sizes]
+        made = empty_like_each(parts, x, "outs", dtype)
         if 0 < len(sizes) <= _MOST_PARTS and 0 not in sizes and 0 not in shape:
             self._copy_full(parts, made, launch)
         else:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from .arrays import element, empty, shape_of, unwrap
+from .arrays import element, empty, empty_together, shape_of, unwrap
 from .errors import InvalidError
 from .ops import Ops
 from .tensor import Tensor
@@ -46,12 +46,16 @@ class Norms(Ops):
                 weight_plus_one=weight_plus_one, constant_weight=constant_weight, **launch,
             )  # fmt: skip
         shape = shape_of(x, "x", 2)
+        if residual is not None and residual_out is None and out is None:
+            made = empty_together(x, (shape, None, None), (shape, None, None))
+            if made is not None:
+                out, residual_out = made
         out = empty(shape, x, "out") if out is None else out
         if residual is not None and residual_out is None:
             residual_out = empty(shape, x, "residual_out")
         self.call(
-            "rmsnorm", x=x, weight=weight, residual=residual, out=out, residual_out=residual_out, eps=eps,
-            weight_plus_one=weight_plus_one, constant_weight=constant_weight, **launch,
+            "rmsnorm", launch, x=x, weight=weight, residual=residual, out=out, residual_out=residual_out, eps=eps,
+            weight_plus_one=weight_plus_one, constant_weight=constant_weight,
         )  # fmt: skip
         return out if residual is None else (out, residual_out)
 
@@ -106,9 +110,9 @@ class Norms(Ops):
         if residual is not None and residual_out is None:
             residual_out = empty(shape, x, "residual_out", element(x, "x"))
         self.call(
-            "norm", x=x, weight=weight, bias=bias, kind=kind, residual=residual, residual_out=residual_out,
+            "norm", launch, x=x, weight=weight, bias=bias, kind=kind, residual=residual, residual_out=residual_out,
             scale=scale, shift=shift, groups=groups, eps=eps, weight_plus_one=weight_plus_one,
-            scale_alone=scale_alone, out=out, **launch,
+            scale_alone=scale_alone, out=out,
         )  # fmt: skip
         return out if residual is None else (out, residual_out)
 
@@ -190,8 +194,8 @@ class Norms(Ops):
         if dbias is None and kind == "layer":
             dbias = empty((n,), x, "dbias", element(dweight, "dweight"))
         self.call(
-            "norm_backward", dout=dout, x=x, weight=weight, add=add, kind=kind, eps=eps,
-            weight_plus_one=weight_plus_one, dx=dx, dweight=dweight, dbias=dbias, **launch,
+            "norm_backward", launch, dout=dout, x=x, weight=weight, add=add, kind=kind, eps=eps,
+            weight_plus_one=weight_plus_one, dx=dx, dweight=dweight, dbias=dbias,
         )  # fmt: skip
         return (dx, dweight, dbias) if kind == "layer" else (dx, dweight)
 

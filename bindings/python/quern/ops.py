@@ -26,7 +26,8 @@ class Ops:
       stream          as an integer or a stream object; None: PyTorch's current stream, or the default stream
       workspace       a zeroed uint8 array on the device, 256-byte aligned, used by one call at a time; None: one that
                       the context keeps for each thread and stream
-      alignment       bytes that the rows of every tensor are promised to be aligned to; None: 16
+      alignment       bytes that the rows of every tensor are promised to be aligned to; None: 16; "found": what the
+                      tensors' own data are aligned to, up to 16
       max_sms         leave the other SMs free
       batch_invariant, programmatic, cached_only, background    see enum quern_call_flags
     Calls on a GPU return once launched. `OP.bind(...)` is the same call made ready to be launched again and again: see
@@ -42,10 +43,13 @@ class Ops:
         for op in _abi.OPS.keys() & vars(cls).keys():
             setattr(cls, op, OpMethod(vars(cls)[op]))
 
-    def call(self, op: str, **arguments: Any) -> None:
-        """Launches the op of this name. Every output is given by the caller and must be writable.
+    def call(self, op: str, more: dict[str, Any] | None = None, /, **arguments: Any) -> None:
+        """Launches the op of this name. Every output is given by the caller and must be writable. `more`: further
+        arguments, as a dict.
 
         Through ctypes: a context that has the compiled module calls that, which comes here for what it leaves."""
+        if more:
+            arguments |= more
         workspace = arguments.pop("workspace", None)
         launch = self._arguments(op, arguments)
         if workspace is None:

@@ -47,9 +47,9 @@ class Ordering(Ops):
         if values is not None and values_out is None:
             values_out = empty(shape_of(values, "values"), values, "values_out")
         self.call(
-            "sort", keys=_rows(keys, "keys", 2), values=_rows(values, "values", 2), offsets=offsets,
+            "sort", launch, keys=_rows(keys, "keys", 2), values=_rows(values, "values", 2), offsets=offsets,
             keys_out=_rows(keys_out, "keys_out", 2), values_out=_rows(values_out, "values_out", 2),
-            max_segment=max_segment, descending=descending, **launch,
+            max_segment=max_segment, descending=descending,
         )  # fmt: skip
         return keys_out if values is None else (keys_out, values_out)
 
@@ -70,8 +70,8 @@ class Ordering(Ops):
         out    of keys' shape, int32 or int64; None: allocated by keys' framework"""
         out = empty(shape_of(keys, "keys"), keys, "out", dtype) if out is None else out
         self.call(
-            "sort", keys=_rows(keys, "keys", 2), offsets=offsets, values_out=_rows(out, "out", 2),
-            max_segment=max_segment, descending=descending, **launch,
+            "sort", launch, keys=_rows(keys, "keys", 2), offsets=offsets, values_out=_rows(out, "out", 2),
+            max_segment=max_segment, descending=descending,
         )  # fmt: skip
         return out
 
@@ -105,8 +105,8 @@ class Ordering(Ops):
                 raise InvalidError("counts: None given; allowed with `bins`, and without `accumulate`")
             counts = empty((*shape[:-1], bins), x, "counts", dtype)
         self.call(
-            "histogram", x=_rows(x, "x", 2), counts=_rows(counts, "counts", 2), first=first, low=low, high=high,
-            clamp=clamp, accumulate=accumulate, **launch,
+            "histogram", launch, x=_rows(x, "x", 2), counts=_rows(counts, "counts", 2), first=first, low=low, high=high,
+            clamp=clamp, accumulate=accumulate,
         )  # fmt: skip
         return counts
 
@@ -139,8 +139,8 @@ class Ordering(Ops):
         ids = empty((*shape[:-1], shape[-1] if most is None else most), scores, "ids", "i32") if ids is None else ids
         counts = empty(shape[:-1] or (1,), scores, "counts", "i32") if counts is None else counts
         self.call(
-            "nms", boxes=_rows(boxes, "boxes", 3), scores=_rows(scores, "scores", 2),
+            "nms", launch, boxes=_rows(boxes, "boxes", 3), scores=_rows(scores, "scores", 2),
             classes=_rows(classes, "classes", 2), lengths=lengths, ids=_rows(ids, "ids", 2), counts=counts,
-            iou_threshold=iou_threshold, score_threshold=score_threshold, **launch,
+            iou_threshold=iou_threshold, score_threshold=score_threshold,
         )  # fmt: skip
         return ids, counts

@@ -180,5 +180,6 @@ class Products(Ops):
             *leading, columns = shape_of(out, "out")
             more["out_scale"] = empty_scales(leading, -(-columns // 128), out, "out_scale")
         out_scale = more.get("out_scale")
-        self.call(op, a=a, b=b, out=out, **own, **more)
+        own.update(more)
+        self.call(op, own, a=a, b=b, out=out)
         return out if out_scale is None else (out, out_scale)

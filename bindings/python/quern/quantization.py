@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import element, empty, empty_rows, empty_scales, shape_of
+from .arrays import element, empty, empty_rows, empty_scales, empty_together, row_room, scales_layout, shape_of
 from .dtypes import short_name
 from .errors import InvalidError
 from .ops import Ops
@@ -56,17 +56,22 @@ class Quantization(Ops):
             if out is not None or scale is not None:
                 raise InvalidError('out, scale: given with scale_kind "none", which writes neither')
         else:
-            if out is None:
-                if short_name(dtype) not in ("e4m3", "e5m2", "i8"):
-                    raise InvalidError(f"dtype: {dtype} given; allowed are e4m3, e5m2 and int8")
-                out = empty_rows((rows, n), x, "out", dtype)
-            else:
+            if out is not None:
                 of_bytes = _bytes_as(dtype, out, "out")
+            elif short_name(dtype) not in ("e4m3", "e5m2", "i8"):
+                raise InvalidError(f"dtype: {dtype} given; allowed are e4m3, e5m2 and int8")
+            elif scale is None and (layout := _scale_layout(scale_kind, rows, n)) is not None:
+                strides = None if n % 16 == 0 else (row_room(n, dtype, "out"), 1)
+                made = empty_together(x, ((rows, n), dtype, strides), layout)
+                if made is not None:
+                    out, scale = made
+            if out is None:
+                out = empty_rows((rows, n), x, "out", dtype)
             scale = self._scale(scale_kind, rows, n, x) if scale is None else scale
         self.call(
-            "quantize", x=x, out=out, scale=scale, residual=residual, residual_out=residual_out, weight=weight,
+            "quantize", launch, x=x, out=out, scale=scale, residual=residual, residual_out=residual_out, weight=weight,
             bias=bias, dense=dense, front=front, scale_kind=scale_kind, type=of_bytes, eps=eps,
-            power_of_two=power_of_two, weight_plus_one=weight_plus_one, **launch,
+            power_of_two=power_of_two, weight_plus_one=weight_plus_one,
         )  # fmt: skip
         return out, scale
 
@@ -91,9 +96,7 @@ class Quantization(Ops):
         if scale_kind is None:
             scale_kind = _kind_of(shape_of(scale, "scale"), shape)
         out = empty(shape, x, "out", out_dtype) if out is None else out
-        self.call(
-            "dequantize", x=x, scale=scale, out=out, scale_kind=scale_kind, type=_bytes_as(dtype, x, "x"), **launch
-        )
+        self.call("dequantize", launch, x=x, scale=scale, out=out, scale_kind=scale_kind, type=_bytes_as(dtype, x, "x"))
         return out
 
     @staticmethod
@@ -109,6 +112,15 @@ class Quantization(Ops):
             return empty((-(-rows // 128), groups), x, "scale", "f32")
         known = 'allowed are "static" with a scale, "tensor", "token", "group", "block", "none"'
         raise InvalidError(f"scale_kind: {kind!r} given; {known}")
+
+
+def _scale_layout(kind: str, rows: int, n: int) -> Any:
+    """What `_scale` makes, for `empty_together`; None of an unknown kind."""
+    groups = -(-n // 128)
+    if kind == "group":
+        return scales_layout(rows, groups)
+    shape = {"token": (rows,), "tensor": (1,), "block": (-(-rows // 128), groups)}.get(kind)
+    return None if shape is None else (shape, "f32", None)
 
 
 def _bytes_as(dtype: str, array: Any, argument: str) -> str | None:

@@ -67,8 +67,8 @@ class Reductions(Ops):
         if one and not isinstance(after, (list, tuple)):
             result = _result(kept, x, reductions, dtype) if out is None else out
             self.call(
-                "reduce", x=x, y=y, before=before, f16_sums=f16_sums, axes=_mask(axes), out=_bytes(self, result),
-                reduction=reductions, after=after, scalars=scalars or None, **launch,
+                "reduce", launch, x=x, y=y, before=before, f16_sums=f16_sums, axes=_mask(axes),
+                out=_bytes(self, result), reduction=reductions, after=after, scalars=scalars or None,
             )  # fmt: skip
             return result
         outs = [out] if one or out is None else list(out)
@@ -84,7 +84,7 @@ class Reductions(Ops):
             numbered["after" + suffix] = behind
         if scalars:
             numbered["scalars"] = scalars
-        self.call("reduce", x=x, y=y, before=before, f16_sums=f16_sums, axes=_mask(axes), **numbered, **launch)
+        self.call("reduce", launch, x=x, y=y, before=before, f16_sums=f16_sums, axes=_mask(axes), **numbered)
         return outs[0] if one else outs
 
     def sum(self, x: Any, axis: int | Sequence[int] | None = None, **rest: Any) -> Any:

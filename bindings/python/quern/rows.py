@@ -37,8 +37,8 @@ class Rows(Ops):
         if out is None:
             out = empty((*shape_of(ids, "ids", 1), shape_of(table, "table", 2)[1]), table, "out", dtype)
         self.call(
-            "gather", table=table, ids=ids, out=out, scale=scale, first=first,
-            padding=0 if padding is None else padding, has_padding=padding is not None, shard=shard, **launch,
+            "gather", launch, table=table, ids=ids, out=out, scale=scale, first=first,
+            padding=0 if padding is None else padding, has_padding=padding is not None, shard=shard,
         )  # fmt: skip
         return out
 
@@ -78,7 +78,8 @@ class Rows(Ops):
             out = empty((rows, shape_of(x, "x", 2)[1]), x, "out", dtype)
             unwrap(out)[...] = 0
         self.call(
-            "scatter", x=x, ids=ids, out=out, scale=scale, first=first, padding=0 if padding is None else padding,
-            has_padding=padding is not None, add=add, shard=shard, unique=unique, **launch,
+            "scatter", launch, x=x, ids=ids, out=out, scale=scale, first=first,
+            padding=0 if padding is None else padding, has_padding=padding is not None, add=add, shard=shard,
+            unique=unique,
         )  # fmt: skip
         return out

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 from .arrays import empty, shape_of
 from .ops import Ops
 
+# What is no array of values a row: asking whether it has a method that it lacks takes longer.
+_NUMBERS = (float, int, bool, type(None))
 # A parameter, and what it is called as an array with a value a row.
 _BY_ROW = {
     "temperature": "temperatures", "top_k": "top_ks", "top_p": "top_ps", "min_p": "min_ps", "typical_p": "typical_ps",
@@ -14,6 +16,14 @@ _BY_ROW = {
     "dynamic_range": "dynamic_ranges", "dynamic_exponent": "dynamic_exponents", "repetition": "repetitions",
     "presence": "presences", "frequency": "frequencies", "seed": "seeds", "offset": "offsets",
 }  # fmt: skip
+
+
+def _by_row(given: dict[str, Any]) -> dict[str, Any]:
+    """Parameters that are arrays under the names of arrays."""
+    return {
+        _BY_ROW.get(name, name) if type(value) not in _NUMBERS and hasattr(value, "__dlpack__") else name: value
+        for name, value in given.items()
+    }
 
 
 class Samples(NamedTuple):
@@ -64,10 +74,7 @@ class Sampling(Ops):
         if top_n:
             top_ids = empty((n, top_n), logits, "top_ids", "i32") if top_ids is None else top_ids
             top_logprobs = empty((n, top_n), logits, "top_logprobs", "f32") if top_logprobs is None else top_logprobs
-        for name, by_row in _BY_ROW.items():
-            if hasattr(given.get(name), "__dlpack__"):
-                given[by_row] = given.pop(name)
-        self.call(
-            "sample", logits=logits, rows=rows, ids=ids, top_ids=top_ids, top_logprobs=top_logprobs, **made, **given
-        )
+        given = _by_row(given)
+        given.update(made)
+        self.call("sample", given, logits=logits, rows=rows, ids=ids, top_ids=top_ids, top_logprobs=top_logprobs)
         return Samples(ids, made["logprobs"], top_ids, top_logprobs, made["status"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .arrays import empty, shape_of
+from .arrays import empty, empty_together, shape_of
 from .ops import Ops
 
 # A parameter, and what it is called as an array with a value a row.
@@ -42,7 +42,7 @@ class Selection(Ops):
         out          [rows, vocab] f32 or as logits, may be logits; None: allocated by logits' framework, of `dtype`
         status       optional [rows] int32, enum quern_sample_status of each row"""
         out = empty(shape_of(logits, "logits", 2), logits, "out", dtype) if out is None else out
-        self.call("softmax", logits=logits, out=out, **_by_row({"temperature": temperature}), **launch)
+        self.call("softmax", launch, logits=logits, out=out, **_by_row({"temperature": temperature}))
         return out
 
     def argmax(self, logits: Any, *, ids: Any = None, values: bool | Any = False, **launch: Any) -> Any:
@@ -55,7 +55,7 @@ class Selection(Ops):
         ids = empty((rows,), logits, "ids", "i32") if ids is None else ids
         if isinstance(values, bool):
             values = empty((rows,), logits, "values", "f32") if values else None
-        self.call("argmax", logits=logits, ids=ids, values=values, **launch)
+        self.call("argmax", launch, logits=logits, ids=ids, values=values)
         return ids if values is None else (ids, values)
 
     def top_k(
@@ -80,10 +80,14 @@ class Selection(Ops):
         values       True: made, f32; or [rows, k] f32 or as x"""
         rows = shape_of(x, "x", 2)[0]
         k = shape_of(ids, "ids", 2)[1] if k is None else k
+        if ids is None and values is True:
+            made = empty_together(x, ((rows, k), "i32", None), ((rows, k), "f32", None))
+            if made is not None:
+                ids, values = made
         ids = empty((rows, k), x, "ids", "i32") if ids is None else ids
         if isinstance(values, bool):
             values = empty((rows, k), x, "values", "f32") if values else None
-        self.call("top_k", x=x, lengths=lengths, ids=ids, values=values, sorted=sorted, **launch)
+        self.call("top_k", launch, x=x, lengths=lengths, ids=ids, values=values, sorted=sorted)
         return ids if values is None else (ids, values)
 
     def renormalise(self, probs: Any, *, out: Any = None, **given: Any) -> Any:

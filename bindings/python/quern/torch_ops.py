@@ -125,8 +125,15 @@ _norm, _rmsnorm = Norms.norm, Norms.rmsnorm
 class TorchOps(*(base for base in Context.__bases__ if issubclass(base, Ops))):  # type: ignore[misc]
     """The methods of quern.Context for ops, each on the device of its tensors."""
 
-    def call(self, op: str, **arguments: Any) -> None:
+    def call(self, op: str, more: dict[str, Any] | None = None, /, **arguments: Any) -> None:
         """torch.ops.quern.OP by its name."""
+        if more:
+            arguments = {**arguments, **more}
+        if arguments.get("alignment") == "found":  # a schema has a number there
+            lists = [value if isinstance(value, (list, tuple)) else [value] for value in arguments.values()]
+            arguments["alignment"] = arrays.alignment_of(
+                [one for each in lists for one in each if isinstance(one, torch.Tensor)]
+            )
         getattr(torch.ops.quern, op)(**arguments)
 
     def norm(self, x: Any, weight: Any = None, bias: Any = None, **rest: Any) -> Any:
