@@ -49,7 +49,7 @@ say "the wheel in Debian 12"
 root bookworm python3,python3-venv
 mkdir -p "$work/bookworm/packages"
 cp "$packages"/*.whl "$work/kernels.quern" "$work/bookworm/packages"
-within bookworm sh -c 'python3 -m venv /venv && /venv/bin/pip install --quiet --no-index /packages/*.whl'
+within bookworm sh -c 'python3 -m venv --clear /venv && /venv/bin/pip install --quiet --no-index /packages/*.whl'
 within bookworm /venv/bin/quern --version
 within bookworm /venv/bin/python -c '
 import ctypes, quern

@@ -130,6 +130,8 @@ class Site:
         return page
 
     def write(self, place: Path, text: str) -> None:
+        if place.parts[0] == "files":  # found behind the pages that are written to be read
+            text = f"---\nsearch:\n  boost: 0.1\n---\n{text}"
         file = self.docs / place
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
