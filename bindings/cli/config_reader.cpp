@@ -31,9 +31,27 @@ void ConfigReader::fail(const char* name, const Json& given, const std::string& 
 }
 
 const Json* ConfigReader::find(const char* name) const {
+  asked_for_.emplace(name);
   const Json* found = text_ == nullptr ? nullptr : text_->find(name);
   if (found == nullptr || found->is_null()) found = json_.find(name);
   return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+std::vector<std::string> ConfigReader::not_asked_for() const {
+  // By what stands in a field's name: how it was trained, what its tokens are, how its file is loaded.
+  static constexpr const char* kOfNoKernel[] = {
+      "_name_or_path", "architectures", "auto_map",      "dropout",  "dtype",     "_eps",    "epsilon",
+      "id2label",      "initializer",   "label2id",      "loss",     "_pdrop",    "rope_",   "scaling_factor",
+      "task_specific", "text_config",   "tie_",          "token_id", "use_cache", "version", "gradient_checkpointing",
+      "output_",       "return_dict",   "pretraining_tp"};
+  std::vector<std::string> found;
+  for (const auto& [name, value] : (text_ == nullptr ? json_ : *text_).members()) {
+    const bool off = value.is_null() || (value.is_boolean() && !value.boolean());
+    const bool plain = std::any_of(std::begin(kOfNoKernel), std::end(kOfNoKernel),
+                                   [&](const char* part) { return name.find(part) != std::string::npos; });
+    if (!off && !plain && !asked_for_.contains(name)) found.push_back(name);
+  }
+  return found;
 }
 
 std::string ConfigReader::outer_string(const char* name) const {

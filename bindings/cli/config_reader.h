@@ -3,8 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bindings/json/json.h"
 
@@ -30,12 +33,16 @@ class ConfigReader {
   bool truth(const char* name) const;
   // Of the file itself where text_config has one too; empty where it is missing.
   std::string outer_string(const char* name) const;
+  // Fields that nobody has asked for, of the transformer's own: in the file's order, without those that are false or
+  // null and those that say nothing of what is computed.
+  std::vector<std::string> not_asked_for() const;
   std::uint32_t whole(const char* name, const Json& value, std::uint32_t most, std::uint32_t least = 1) const;
 
  private:
   std::string path_;
   Json json_;
   const Json* text_ = nullptr;  // text_config, where that has the transformer
+  mutable std::set<std::string, std::less<>> asked_for_;
 };
 
 }  // namespace quern::cli

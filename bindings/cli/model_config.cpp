@@ -147,6 +147,13 @@ void check_heads(const ConfigReader& reader, const quern_model& model) {
   }
 }
 
+// What nobody looked at may make another model of it: its name is told, for whoever knows.
+void tell_not_asked_for(const ConfigReader& reader, ModelConfig& config) {
+  std::string names;
+  for (const std::string& name : reader.not_asked_for()) names += (names.empty() ? "" : ", ") + name;
+  if (!names.empty()) config.notes.push_back("not looked at: " + shorten(names, 400));
+}
+
 }  // namespace
 
 ModelConfig read_model_config(std::string_view text, const std::string& path, const ModelOptions& options) {
@@ -161,7 +168,8 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
   quern_model& model = config.model;
   model.flags = family.flags;
   // A family that is known by its name has what it has; one that is read by its fields has what they say.
-  if (!config.notes.empty()) {
+  const bool by_fields = !config.notes.empty();
+  if (by_fields) {
     if (reader.truth("attention_bias")) model.flags |= QUERN_MODEL_BIAS;
     if (reader.truth("qk_layernorm") || reader.truth("use_qk_norm")) model.flags |= QUERN_MODEL_QK_NORM;
   }
@@ -188,6 +196,7 @@ ModelConfig read_model_config(std::string_view text, const std::string& path, co
   read_weights(reader, options.weights, config);
   read_eights(reader, options, model);
   check_heads(reader, model);
+  if (by_fields) tell_not_asked_for(reader, config);
   return config;
 }
 

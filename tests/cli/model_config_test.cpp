@@ -313,7 +313,11 @@ TEST_F(ModelConfig, AnUnknownModelIsReadByItsFields) {
   odd["alibi"] = false;
   odd["attention_bias"] = true;
   odd["qk_layernorm"] = true;
-  read(odd, "llama", {"left out: field clip_qkv"});
+  odd["linear_num_heads"] = 16;
+  odd["gates"] = {"sigmoid"};
+  odd["gated"] = false;
+  odd["bos_token_id"] = 1;
+  read(odd, "llama", {"left out: field clip_qkv", "not looked at: gates, linear_num_heads\n"});
   odd["model_type"] = "newcomer";
   expect(model(odd), {{"bias", true}, {"qk_norm", true}});
   odd.erase("model_type");
