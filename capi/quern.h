@@ -658,7 +658,11 @@ enum quern_call_flags {
 enum quern_attention_flags {
   QUERN_ATTENTION_CAUSAL = 1u << 16,       /* query i of a sequence sees keys j <= length - q_len + i */
   QUERN_ATTENTION_WINDOW_LEFT = 1u << 17,  /* `window_left` is set: keys j >= length - q_len + i - window_left */
-  QUERN_ATTENTION_WINDOW_RIGHT = 1u << 18  /* `window_right` is set: keys j <= length - q_len + i + window_right */
+  QUERN_ATTENTION_WINDOW_RIGHT = 1u << 18, /* `window_right` is set: keys j <= length - q_len + i + window_right */
+  QUERN_ATTENTION_CONSTANT_PAST = 1u << 19 /* no launch that may still be running then writes lengths, cu_q, the pages'
+                                              numbers or cu_kv, or what k, v and their scales hold of tokens in front of
+                                              this call's: with QUERN_CALL_PROGRAMMATIC they may be read before the one
+                                              before has finished */
 };
 
 /* Attention of ragged queries over a paged or ragged KV cache.

@@ -33,6 +33,9 @@ class LateTensors {
 template <class Args>
 std::span<const std::string_view> constant_tensors(const Args& args) {
   static constexpr std::string_view kB[] = {"b", "scale_b"}, kWeight[] = {"weight"};
+  // Of the last four attention itself names what is not constant: this call's tokens.
+  static constexpr std::string_view kPast[] = {"lengths", "cu_q", "page_table", "page_indptr", "page_indices",
+                                               "cu_kv",   "k",    "v",          "k_scale",     "v_scale"};
   constexpr bool product = std::is_same_v<Args, quern_gemm_args> || std::is_same_v<Args, quern_fp8_gemm_args> ||
                            std::is_same_v<Args, quern_grouped_fp8_gemm_args>;
   if constexpr (product) {
@@ -40,6 +43,9 @@ std::span<const std::string_view> constant_tensors(const Args& args) {
   }
   if constexpr (std::is_same_v<Args, quern_rmsnorm_args>) {
     if ((args.flags & QUERN_RMSNORM_CONSTANT_WEIGHT) != 0) return kWeight;
+  }
+  if constexpr (std::is_same_v<Args, quern_attention_args>) {
+    if ((args.flags & QUERN_ATTENTION_CONSTANT_PAST) != 0) return kPast;
   }
   return {};
 }

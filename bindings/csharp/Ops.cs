@@ -2153,6 +2153,7 @@ namespace Quern {
     public const int AttentionCausal = 65536;
     public const int AttentionWindowLeft = 131072;
     public const int AttentionWindowRight = 262144;
+    public const int AttentionConstantPast = 524288;
     public const int MlaCausal = 65536;
     public const int MlaWindowLeft = 131072;
     public const int MlaWindowRight = 262144;

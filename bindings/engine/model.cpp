@@ -219,6 +219,7 @@ void Model::run() {
              residual = bf16(residual_, size_.tokens, config_.hidden);
   embed.table = table, embed.ids = tokens, embed.out = residual;
   embed.scale = config_.embedding_scale;
+  calls_.after_copies();  // so nothing behind it begins before what was sent has come, which attention reads early
   QUERN_MAKE(calls_, gather, embed);
   // Only the last token of each sequence says anything of the next one; with drafts, those before it too.
   const std::int64_t rows = size_.sequences * size_.each;

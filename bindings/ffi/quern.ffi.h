@@ -465,7 +465,8 @@ enum quern_call_flags {
 enum quern_attention_flags {
   QUERN_ATTENTION_CAUSAL = 65536,
   QUERN_ATTENTION_WINDOW_LEFT = 131072,
-  QUERN_ATTENTION_WINDOW_RIGHT = 262144
+  QUERN_ATTENTION_WINDOW_RIGHT = 262144,
+  QUERN_ATTENTION_CONSTANT_PAST = 524288
 };
 typedef struct quern_attention_args {
   uint32_t size;

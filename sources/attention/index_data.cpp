@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sources/attention/read.h"
+#include "sources/late.h"
 
 namespace quern::ops::attention {
 namespace {
@@ -22,7 +23,45 @@ void list_rooms(const quern_attention_args& args, const q::AttentionParams& p, I
   }
 }
 
+// Of one token: its place in the keys' and values' pools.
+struct TokenAt {
+  std::int64_t page, slot;
+};
+TokenAt token_at(const q::AttentionParams& p, std::int64_t sequence, std::int64_t key) {
+  if (p.pages == nullptr) return {0, p.cu_kv[sequence] + key};
+  const std::int64_t first = p.page_indptr != nullptr ? p.page_indptr[sequence] : sequence * p.pages_stride;
+  return {p.pages[first + key / p.page_size], key % p.page_size};
+}
+
 }  // namespace
+
+void note_present(const Problem& problem, LateTensors* late) {
+  const q::AttentionParams& p = problem.params;
+  const std::int64_t unit = 1;
+  const auto note = [&](const char* name, const void* data, std::int64_t at, std::int64_t elements,
+                        std::int64_t bytes) {
+    auto* const first = static_cast<std::uint8_t*>(const_cast<void*>(data));
+    late->note(name, first + at, bytes, false, {&elements, 1}, {&unit, 1});
+  };
+  const auto bytes = static_cast<std::int64_t>(problem.shape.cache_bytes());
+  for (std::int64_t b = 0; b < p.batch; ++b) {
+    const std::int64_t count = p.cu_q != nullptr ? p.cu_q[b + 1] - p.cu_q[b] : 1, end = p.lengths[b];
+    for (std::int64_t key = std::max<std::int64_t>(end - count, 0); key < end; ++key) {
+      const auto [page, slot] = token_at(p, b, key);
+      for (std::int64_t h = 0; h < p.kv_heads; ++h) {
+        note("this call's keys", p.keys, page * p.k_page_bytes + slot * p.k_token_bytes + h * p.k_stride_head,
+             problem.shape.dim_k, bytes);
+        note("this call's values", p.values, page * p.v_page_bytes + slot * p.v_token_bytes + h * p.v_stride_head,
+             problem.shape.dim_v, bytes);
+        if (!problem.shape.token_scales) continue;
+        note("their keys' scales", p.k_scale,
+             4 * (page * p.k_scale_stride_page + slot * p.k_scale_stride_token + h * p.k_scale_stride_head), 1, 4);
+        note("their values' scales", p.v_scale,
+             4 * (page * p.v_scale_stride_page + slot * p.v_scale_stride_token + h * p.v_scale_stride_head), 1, 4);
+      }
+    }
+  }
+}
 
 void list_index_data(const quern_attention_args& args, const Problem& problem, IndexList* list) {
   const q::AttentionParams& p = problem.params;

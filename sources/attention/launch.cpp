@@ -224,6 +224,7 @@ void run(const Runtime& runtime, const quern_attention_args& args) {
   const jit::DeviceInfo& device = device_of(runtime);
   Problem problem = read_problem(args, device, false, runtime.late);
   check_indices(runtime, args, [&](IndexList& list) { list_index_data(args, problem, &list); });
+  if (runtime.late != nullptr && problem.params.constant_past != 0) note_present(problem, runtime.late);
   const Variant variant = variant_of(problem, device.limits);
   const Plan how = plan(problem, variant, device, args.max_sms);
   const Workspace space = read_workspace(args.workspace, args.workspace_size, how.workspace);

@@ -50,7 +50,8 @@ struct AttentionParams {
   i32 invariant;     // split each sequence by its own length only
   f32 scale;         // of q.k, with log2(e) in it unless there is a cap
   f32 cap;
-  i32 side_by_side;  // of parts: as many as are a multiple of the heads, where there are so many
+  i32 side_by_side;   // of parts: as many as are a multiple of the heads, where there are so many
+  i32 constant_past;  // what lies in front of this call's tokens, and where, may be read before the launch before ends
 };
 
 inline constexpr i32 kUnbounded = 0x3fffffff;

@@ -13,7 +13,7 @@ namespace {
 constexpr float kLog2E = 1.44269504088896341f;
 constexpr std::uint32_t kKnownFlags = QUERN_CALL_BATCH_INVARIANT | QUERN_CALL_PROGRAMMATIC | QUERN_CALL_CACHED_ONLY |
                                       QUERN_CALL_BACKGROUND | QUERN_ATTENTION_CAUSAL | QUERN_ATTENTION_WINDOW_LEFT |
-                                      QUERN_ATTENTION_WINDOW_RIGHT;
+                                      QUERN_ATTENTION_WINDOW_RIGHT | QUERN_ATTENTION_CONSTANT_PAST;
 
 [[noreturn]] void refuse(const char* text) { throw Error(QUERN_INVALID, text); }
 
@@ -306,6 +306,7 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
   p.out_stride_head = out.strides[1];
   p.batch = static_cast<std::int32_t>(batch);
   p.invariant = problem.invariant;
+  p.constant_past = (args.flags & QUERN_ATTENTION_CONSTANT_PAST) != 0;
   return problem;
 }
 

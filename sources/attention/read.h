@@ -32,4 +32,8 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
 // What lengths, offsets and the pages that are followed are held against: the tensors and the maxima.
 void list_index_data(const quern_attention_args& args, const Problem& problem, IndexList* list);
 
+// What the launch before may still be writing with QUERN_ATTENTION_CONSTANT_PAST: the keys, values and scales of this
+// call's tokens, whose indices have been checked.
+void note_present(const Problem& problem, LateTensors* late);
+
 }  // namespace quern::ops::attention

@@ -36,7 +36,7 @@ const std::vector<Expected>& expected() {
       {"merge_state sm_90a dtype=bf16", {{"ACQBULK", 1}, {"PREEXIT", 1}}},
       // Whoever comes last joins what others have written: a fence before the counter is raised, and one behind it.
       {medium.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}}},
-      {streams.c_str(), {{"ACQBULK", 2}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
+      {streams.c_str(), {{"ACQBULK", 3}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 3}}},
       {warpgroups.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 4}}},
       {widened.c_str(), {{"ACQBULK", 1}, {"PREEXIT", 1}, {"MEMBAR.SC.GPU", 2}, {"FENCE.VIEW.ASYNC", 6}}},
       {"attention sm_90a variant=wide_pairs dtype=bf16 dim_k=512 group=4 page_size=64",

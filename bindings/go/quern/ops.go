@@ -97,6 +97,7 @@ const (
 	AttentionCausal           = 65536
 	AttentionWindowLeft       = 131072
 	AttentionWindowRight      = 262144
+	AttentionConstantPast     = 524288
 	MlaCausal                 = 65536
 	MlaWindowLeft             = 131072
 	MlaWindowRight            = 262144

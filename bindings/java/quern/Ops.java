@@ -2749,6 +2749,7 @@ public final class Ops {
     public static final int ATTENTION_CAUSAL = 65536;
     public static final int ATTENTION_WINDOW_LEFT = 131072;
     public static final int ATTENTION_WINDOW_RIGHT = 262144;
+    public static final int ATTENTION_CONSTANT_PAST = 524288;
     public static final int MLA_CAUSAL = 65536;
     public static final int MLA_WINDOW_LEFT = 131072;
     public static final int MLA_WINDOW_RIGHT = 262144;

@@ -69,7 +69,9 @@ class Attention(Ops):
                       mask_indptr [batch+1] int32 are the bytes where the sequences' rows begin; mask_keys [batch] int32
         out           [total_q, heads, d_v], f16 or bf16; None: allocated by q's framework with elements of out_dtype,
                       None: q's (rows past the last sequence's stay unset)
-        lse           [total_q, heads] f32, natural logarithm; None: allocated where return_lse is True"""
+        lse           [total_q, heads] f32, natural logarithm; None: allocated where return_lse is True
+        constant_past nothing that may still run writes lengths, cu_q, the pages' numbers, cu_kv, or what k, v and their
+                      scales hold of earlier tokens: with programmatic=True they may be read early"""
         if out is None:
             out = empty((*shape_of(q, "q", 3)[:2], shape_of(v, "v")[-1]), q, "out", out_dtype)
         if lse is None and return_lse:

@@ -186,14 +186,15 @@ QUERN_KERNEL(quern_attention_streams, THREADS, 1, QUERN_PARAM q::AttentionParams
   if (w >= kPipes * kReaders) {
     registers_shrink<kCopyRegisters>();
     fetch_parameters(p);
-    wait_for_previous_grid();
+    // What may be read early says what there is to copy; PipeCopies waits before it copies what may not.
+    if (p.constant_past == 0) wait_for_previous_grid();
     copy_pieces(p, shared, memory);
   } else {
     shared->init();
     registers_grow<kReaderRegisters>();
     fetch_parameters(p);
-    wait_for_previous_grid();
     meet_named(kStartBarrier, THREADS);
+    wait_for_previous_grid();
     const int pipe = w % kPipes;
     StreamReader{p,
                  shared,

@@ -17,6 +17,7 @@ struct PipeCopies {
   Range keys;  // that the tile sees
   i32 origin;  // the key of block 0
   i32 begin, end, sequence, head;
+  i32 past;  // keys in front of this one may be copied at any time
   u32 page, next;
 
   QUERN_DEVICE explicit PipeCopies(const AttentionParams& params) : p(params), begin(0), end(0) {}
@@ -24,6 +25,7 @@ struct PipeCopies {
   // The first of the piece's pages are looked up.
   QUERN_DEVICE void take(const Sequence& s, const Piece& piece, int pipe) {
     sequence = s.index, head = piece.head, begin = piece.begin, end = piece.end;
+    past = p.constant_past != 0 ? s.kv_len - s.q_len : 0x7fffffff;
     if (begin >= end) return;
     cache = cache_of(p, sequence, head);
     keys = tile_range(p, s, piece.tile * kRows, kRows).any;
@@ -95,6 +97,7 @@ struct PipeCopies {
       const i32 key = origin + block * kBlock;
       u8* const to = stages + state.stage * kStageBytes;
       acquire(empty, state);
+      if (key + kPipeKeys > past) wait_for_previous_grid();
       copy_rows<kDimK>(to, cache.k, p.k_page_bytes, p.k_token_bytes, key, block_page);
       copy_rows<kDimV>(to + kPipeKeys * kRowBytesK, cache.v, p.v_page_bytes, p.v_token_bytes, key, block_page);
       if constexpr (kTokenScales) copy_scales(to + kPipeKeys * (kRowBytesK + kRowBytesV), key, block_page);
