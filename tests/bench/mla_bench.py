@@ -1,4 +1,6 @@
 """quern's MLA decode beside FlashMLA's and FlashInfer's (where they can be imported), in one run.
+FlashMLA's kernels for Hopper are on PyPI as sgl-flash-mla (pip install --no-deps: it asks for a later PyTorch than it
+needs).
 
     PYTHONPATH=build/python python3 tests/bench/mla_bench.py [--only NAME,...] [--budget SECONDS] [--json FILE]
 
@@ -181,31 +183,42 @@ def quern_call(side: Quern, problem: Problem) -> Any:
     )  # fmt: skip
 
 
+def slots_of(problem: Problem) -> torch.Tensor:
+    """Where in the pool each listed key lies: [batch, queries, top_k]; -1 for one that the query does not see."""
+    case = problem.case
+    listed = problem.indices.view(case.batch, case.queries, case.top_k).long()
+    pages = problem.table.long().gather(1, listed.flatten(1) // case.page).view(listed.shape)
+    query = torch.arange(case.queries, device="cuda")
+    seen = problem.lengths.long()[:, None] - case.queries + query + 1
+    return torch.where(listed < seen[..., None], pages * case.page + listed % case.page, -1).to(torch.int32)
+
+
 def flashmla_call(problem: Problem) -> Any:
     """None where it cannot be imported or does not take the case."""
     try:
-        from flash_mla import flash_mla_with_kvcache, get_mla_metadata
+        import flash_mla
     except ImportError:
         return None
     case = problem.case
-    if case.cache != "bf16" or case.top_k or case.page != 64:
+    dense = case.cache == "bf16" and not case.top_k
+    listed = case.cache == "rows656" and case.top_k > 0
+    if case.page != 64 or not (dense or listed):
         return None
-    metadata, splits = get_mla_metadata(problem.lengths, case.queries * case.heads, 1)
+    # What it finds out from the lengths it keeps there from its first call on, which is not timed.
+    metadata, _ = flash_mla.get_mla_metadata()
+    # The wheel of PyPI keeps its kernels for Hopper apart.
+    more: dict[str, Any] = {"use_legacy": True} if hasattr(flash_mla, "has_legacy") else {}
+    if listed:
+        more.update(indices=slots_of(problem), is_fp8_kvcache=True, causal=False)
+    else:
+        more.update(causal=True)
     q = problem.q.view(case.batch, case.queries, case.heads, COLUMNS)
-    cache = problem.cache.view(-1, case.page, 1, COLUMNS)
+    cache = problem.cache.view(-1, case.page, 1, problem.cache.shape[-1])
 
     def call() -> torch.Tensor:
-        return flash_mla_with_kvcache(
-            q,
-            cache,
-            problem.table,
-            problem.lengths,
-            LATENT,
-            metadata,
-            splits,
-            softmax_scale=SCALE,
-            causal=True,
-        )[0].view(problem.out.shape)
+        return flash_mla.flash_mla_with_kvcache(
+            q, cache, problem.table, problem.lengths, LATENT, metadata, softmax_scale=SCALE, **more
+        )[0].view(problem.out.shape)  # fmt: skip
 
     return call
 
