@@ -11,6 +11,7 @@
 #include "sources/mla_decode/plan.h"
 #include "sources/mla_decode/read.h"
 #include "sources/ops.h"
+#include "sources/together.h"
 #include "sources/workspace.h"
 
 namespace quern::ops::mla_decode {
@@ -192,17 +193,20 @@ std::uint64_t workspace(const Runtime& runtime, const quern_mla_decode_args& arg
 void prepare(const Runtime& runtime, const quern_mla_decode_args& args) {
   Problem problem = read_problem(runtime, args, true);
   const jit::TargetInfo& target = problem.call.device->limits;
-  const auto ready = [&] {
-    kernel_for(runtime, to_spec(problem.shape, target.target), args.flags, args.stream);
-    const Shape combine = combine_of(problem.shape, tile(problem.shape, target));
-    kernel_for(runtime, to_spec(combine, target.target), args.flags, args.stream);
+  std::vector<jit::Spec> specs;
+  const auto add = [&] {
+    specs.push_back(to_spec(problem.shape, target.target));
+    specs.push_back(to_spec(combine_of(problem.shape, tile(problem.shape, target)), target.target));
   };
-  ready();
-  if (problem.params.invariant) return;
-  // A smaller call may have one query token a sequence.
-  const Variant variant = problem.shape.variant;
-  choose_variant(problem, problem.params.heads);
-  if (problem.shape.variant != variant) ready();
+  add();
+  if (!problem.params.invariant) {
+    // A smaller call may have one query token a sequence.
+    const Variant variant = problem.shape.variant;
+    choose_variant(problem, problem.params.heads);
+    if (problem.shape.variant != variant) add();
+  }
+  begin_kernels(runtime, specs, args.flags, args.stream);
+  for (const jit::Spec& spec : specs) kernel_for(runtime, spec, args.flags, args.stream);
 }
 
 void run(const Runtime& runtime, const quern_mla_decode_args& args) {
@@ -211,10 +215,12 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   const Plan how = plan(problem, problem.call.sms);
   const Tiling& t = how.tiling;
   const Workspace space = read_workspace(args.workspace, args.workspace_size, how.workspace);
-  const jit::Kernel* main = kernel_for(runtime, to_spec(problem.shape, device.limits.target), args.flags, args.stream);
   const Shape combine = combine_of(problem.shape, t);
+  const jit::Spec specs[] = {to_spec(problem.shape, device.limits.target), to_spec(combine, device.limits.target)};
+  if (how.cuts > 0) begin_kernels(runtime, specs, args.flags, args.stream);
+  const jit::Kernel* main = kernel_for(runtime, specs[0], args.flags, args.stream);
   const jit::Kernel* join = nullptr;
-  if (how.cuts > 0) join = kernel_for(runtime, to_spec(combine, device.limits.target), args.flags, args.stream);
+  if (how.cuts > 0) join = kernel_for(runtime, specs[1], args.flags, args.stream);
   q::MlaParams& p = problem.params;
   if (p.total_q == 0 || p.batch == 0) return;
   check_indices(runtime, args, [&](IndexList& list) { list_index_data(problem, &list); });
