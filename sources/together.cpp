@@ -30,22 +30,33 @@ void begin_kernels(const Runtime& runtime, std::span<const jit::Spec> specs, std
   }
 }
 
-bool is_ready_or_begins(const Runtime& runtime, const jit::Spec& spec, std::uint32_t call_flags, void* stream) {
-  if (runtime.engine->find(spec) != nullptr || !may_wait(runtime, call_flags)) return true;
+std::size_t first_that_is_there(const Runtime& runtime, std::span<const jit::Spec> specs, std::uint32_t call_flags,
+                                void* stream) {
+  if (runtime.engine->find(specs.front()) != nullptr || !may_wait(runtime, call_flags)) return 0;
   if (runtime.driver->capturing(stream)) {
     // A graph keeps the kernel that it has recorded, so that what an earlier call began is waited for.
     runtime.engine->wait(std::chrono::hours(24));
-    return true;
+    return 0;
   }
-  try {
-    runtime.engine->ready(spec, jit::Miss::background, stream);
-    return true;
-  } catch (const Error& error) {
-    if (error.status() != QUERN_PENDING) throw;
-    // The next call like this one may have what this one goes without.
-    if (runtime.recording != nullptr) runtime.recording->spoil();
-    return false;
-  }
+  // Whether it is there as `miss` would have it.
+  const auto is_there = [&](const jit::Spec& spec, jit::Miss miss) {
+    try {
+      runtime.engine->ready(spec, miss, stream);
+      return true;
+    } catch (const Error& error) {
+      if (error.status() != QUERN_MISS && error.status() != QUERN_PENDING) throw;
+      return false;
+    }
+  };
+  const std::span<const jit::Spec> others = specs.first(specs.size() - 1);
+  const auto is_cached = [&](const jit::Spec& spec) { return is_there(spec, jit::Miss::cached_only); };
+  if (runtime.engine->find(specs.back()) == nullptr && std::ranges::none_of(others, is_cached))
+    kernel_for(runtime, specs.back(), call_flags, stream);
+  const auto begins = [&](const jit::Spec& spec) { return is_there(spec, jit::Miss::background); };
+  const auto taken = static_cast<std::size_t>(std::ranges::find_if(others, begins) - others.begin());
+  // The next call like this one may have what this one goes without.
+  if (taken != 0 && runtime.recording != nullptr) runtime.recording->spoil();
+  return taken;
 }
 
 }  // namespace quern::ops

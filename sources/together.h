@@ -3,6 +3,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -15,9 +16,12 @@ namespace quern::ops {
 // all; kernel_for() then waits for each. What fails fails there, with its text.
 void begin_kernels(const Runtime& runtime, std::span<const jit::Spec> specs, std::uint32_t call_flags, void* stream);
 
-// Whether a call takes this kernel: false where it would have to wait for its compilation, which then goes on in the
-// background. The caller has another kernel with the same results. Where the stream is being captured, what has been
-// begun is waited for. Throws what kernel_for() throws, but for a call that may not wait leaves that to it.
-bool is_ready_or_begins(const Runtime& runtime, const jit::Spec& spec, std::uint32_t call_flags, void* stream);
+// Of kernels with the same results, the one that is wanted first and the one that is compiled soonest last, which does
+// a call: the first that is loaded or cached. Where none is, the last, which is compiled now; those before it are in
+// the background, after that, lest on a machine of few cores it waits for them. 0 for a call that may not wait, and
+// where the stream is being captured, once what has been begun is there: kernel_for() then has it or says what is
+// missing. Throws what kernel_for() throws.
+std::size_t first_that_is_there(const Runtime& runtime, std::span<const jit::Spec> specs, std::uint32_t call_flags,
+                                void* stream);
 
 }  // namespace quern::ops

@@ -76,7 +76,7 @@ struct SampleParams {
   PerRow<f32> repetition, presence, frequency;
   PerRow<i32> top_k;
   i32 joint, temperature_last, logprobs_filtered;  // truth values
-  i32 units;                                       // count * blocks
+  i32 units;                                       // count * blocks; where clusters take rows, how many of these
 
   const u32* prompt_mask;  // [count, ceil(vocab / 32)]; may be null, as may the rest
   const u32* allowed;
@@ -120,6 +120,20 @@ QUERN_SHARED_CODE constexpr ClusterRoom cluster_room(i32 chunks, i32 own, bool k
   // Bins, coarse ones, and what blocks tell of both, later lists.
   room.sieved = room.work + (filters ? kBinWordsKept * 4 + 32 * 8 + 3 * kClusterBlocks * 32 * 8 : 0);
   room.bytes = room.sieved + (filters ? kSievedBytes : 0);
+  return room;
+}
+// Of the kernel that does others' calls until they are compiled (kernels/sm90/small.cuh): likewise, and each token's
+// word of what lists say of it.
+struct SmallRoom {
+  i32 said, bins, notes, weights, bytes;
+};
+QUERN_SHARED_CODE constexpr SmallRoom small_room(i32 chunks, i32 own, i32 slots) {
+  SmallRoom room{};
+  room.said = own * kChunk * 4;
+  room.bins = room.said + (slots != 0 ? own * kChunk * 4 : 0);
+  room.notes = room.bins + kBinWords * 4;
+  room.weights = room.notes + own * 8;
+  room.bytes = room.weights + chunks * 8;
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.

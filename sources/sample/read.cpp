@@ -53,12 +53,12 @@ bool filters(const q::SampleParams& p) {
          given(p.n_sigma, 0.0f) || given(p.xtc_probability, 0.0f) || given(p.dynamic_range, 0.0f) || p.top_n != 0;
 }
 
-// What few requests ask for.
-bool is_rare(const q::SampleParams& p) {
+// What few requests ask for: filters, and beyond these what is told.
+bool filters_rarely(const q::SampleParams& p) {
   return given(p.typical_p, 1.0f) || given(p.n_sigma, 0.0f) || given(p.xtc_probability, 0.0f) ||
-         given(p.dynamic_range, 0.0f) || p.temperature_last || p.top_n != 0 ||
-         (p.logprobs_filtered && p.logprobs != nullptr);
+         given(p.dynamic_range, 0.0f) || p.temperature_last;
 }
+bool tells_more(const q::SampleParams& p) { return p.top_n != 0 || (p.logprobs_filtered && p.logprobs != nullptr); }
 
 void read_results(const quern_sample_args& args, const Place& place, q::SampleParams* p) {
   const std::int64_t n = p->count;
@@ -110,7 +110,7 @@ void read_ids(const DLTensor* given, std::int64_t count, const Place& place, q::
 Problem read_problem(const quern_sample_args& args, const Runtime& runtime, bool may_lack_data) {
   const Call call =
       read_call(runtime, args, kFlags, "enum quern_call_flags | enum quern_sample_flags", 4, may_lack_data);
-  Problem problem{{}, {}, call.sms, args.max_sms > 0, false, 0};
+  Problem problem{{}, {}, call.sms, args.max_sms > 0, false, 0, false};
   q::SampleParams& p = problem.params;
   problem.shape.logits = read_logits(args.logits, "logits", call.place, &p).dtype;
   p.count = p.logit_rows;
@@ -128,7 +128,7 @@ Problem read_problem(const quern_sample_args& args, const Runtime& runtime, bool
   p.allowed = read_mask(args.allowed, "allowed", p.count, p.vocab, call.place, &p.allowed_stride);
   problem.shape.edits = edits(edited) || args.allowed != nullptr;
   problem.shape.filters = filters(p) || p.temperature_last;
-  problem.rare = is_rare(p);
+  problem.rarer = filters_rarely(p), problem.rare = problem.rarer || tells_more(p);
   p.sigmas = given(p.n_sigma, 0.0f);
   p.sums = args.logprobs != nullptr || p.top_n != 0 ? q::Sums::all : q::Sums::wanted;
   give_slots(listed, "prompt_tokens, output_tokens, banned and max_bias", call.device->limits, &p);

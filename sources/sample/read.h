@@ -14,6 +14,7 @@ struct Problem {
   bool bounded;  // the grid may not have more blocks than so many SMs hold
   bool rare;     // something is asked for that kernels of clusters leave to the portable one
   int blocks;    // of a cluster, which has a row; 0: the portable kernel
+  bool rarer;    // so does the small one
 };
 
 // Rows of logits as every op that streams them takes them, into the params. Throws Error(QUERN_INVALID).

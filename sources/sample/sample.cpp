@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <vector>
 
 #include "sources/clusters.h"
 #include "sources/common_headers.h"
@@ -22,7 +23,8 @@ namespace {
 constexpr auto kConstants = describe<Shape>(
     tag_sample, "sample", choice<&Shape::logits>("dtype", "LOGIT", kFloatDtypes),
     flag<&Shape::edits>("edits", "EDITS").optional(), flag<&Shape::filters>("filters", "FILTERS").optional(),
-    flag<&Shape::clusters>("clusters", nullptr).optional(), flag<&Shape::streams>("streams", nullptr).optional());
+    flag<&Shape::clusters>("clusters", nullptr).optional(), flag<&Shape::streams>("streams", nullptr).optional(),
+    flag<&Shape::small>("small", nullptr).optional(), flag<&Shape::largest>("largest", nullptr).optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
 
@@ -32,6 +34,9 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
     throw Error(QUERN_INVALID, "clusters is 1, which target \"" + target.target.name() + "\" does not have");
   if (shape.streams && !(shape.clusters && shape.filters))
     throw Error(QUERN_INVALID, "streams is 1 without clusters and filters");
+  if (shape.small && !(shape.clusters && shape.filters && !shape.streams))
+    throw Error(QUERN_INVALID, "small is 1 without clusters and filters, or with streams");
+  if (shape.largest && !shape.small) throw Error(QUERN_INVALID, "largest is 1 without small");
   return kConstants.to_spec(shape, target.target);
 }
 
@@ -77,6 +82,7 @@ std::uint32_t room_of(const Problem& problem, int blocks) {
   const q::SampleParams& p = problem.params;
   const Shape& shape = problem.shape;
   const int own = (p.chunks + blocks - 1) / blocks;
+  if (shape.small) return static_cast<std::uint32_t>(q::small_room(p.chunks, own, p.slots).bytes);
   return static_cast<std::uint32_t>(shape.streams ? q::filter_room(p.chunks, own, p.slots).bytes
                                                   : q::cluster_room(p.chunks, own, shape.edits || shape.filters,
                                                                     shape.filters, p.slots, p.bias_offsets != nullptr)
@@ -98,7 +104,7 @@ bool streams(const Problem& problem, std::int64_t sm_count) {
 // How many blocks share a row, if clusters can: as make for the fewest rounds of rows times the time that one takes.
 int blocks_of_row(const Problem& problem, const jit::TargetInfo& limits) {
   const q::SampleParams& p = problem.params;
-  if (!limits.tensor_maps || problem.rare) return 0;
+  if (!limits.tensor_maps || (problem.shape.small ? problem.rarer : problem.rare)) return 0;
   const bool streams = problem.shape.streams, keeps = problem.shape.edits || problem.shape.filters;
   const auto fits = [&](int blocks, std::uint32_t bytes) { return room_of(problem, blocks) + kDeskBytes <= bytes; };
   // The emulation on the host runs clusters of 64 warps.
@@ -156,8 +162,10 @@ jit::Unit to_unit(const char* name, const Shape& shape, jit::Target target) {
                     {"THREADS", std::to_string(threads_of(shape))}};
   unit.source = embedded(!shape.clusters ? "sample/kernels/sample.cuh"
                          : shape.streams ? "sample/kernels/sm90/filtered.cuh"
+                         : shape.small   ? "sample/kernels/sm90/small.cuh"
                                          : "sample/kernels/sm90/clustered.cuh");
   if (shape.streams) unit.constants.push_back({"BLOCKS", std::to_string(kStreamBlocksPerSm)});
+  if (shape.small) unit.constants.push_back({"LARGEST", shape.largest ? "1" : "0"});
   unit.headers = device_headers(unit.target);
   const jit::TargetInfo limits = jit::limits_of(target);
   unit.max_shared_bytes = shape.clusters ? limits.shared_per_block - kDeskBytes
@@ -213,6 +221,7 @@ void launch_problem(const Runtime& runtime, Problem* problem, const jit::Kernel&
                                   p.blocks,
                               1),
               clusters = problem->bounded ? std::min(p.count, most) : p.count;
+    p.units = clusters;
     launch.grid[0] = static_cast<std::uint32_t>(clusters * p.blocks);
     launch.cluster[0] = static_cast<std::uint32_t>(p.blocks);
     launch.shared_bytes = room_of(*problem, p.blocks);
@@ -241,17 +250,27 @@ void choose(Problem& problem, const jit::DeviceInfo& device) {
   if (problem.blocks == 0) problem.shape = asked, problem.shape.edits = asked.edits || asked.filters;
 }
 
-// The kernel for many rows takes some seconds to compile, that for few rows a fifth to a third of it. Where the first
-// is not there yet, the second, whose tokens are the same, does the call.
+// Kernels that filter take a second or more to compile, those for many rows and the portable one several. Where the one
+// that is wanted is not there yet, another whose tokens are the same does the call: for many rows that for few, which
+// is there earlier, and until then one that is compiled in a fraction of the time.
 const jit::Kernel* kernel_of(Problem& problem, const Runtime& runtime, const quern_sample_args& args) {
   const jit::TargetInfo& limits = runtime.driver->device().limits;
-  const jit::Spec wanted = kConstants.to_spec(problem.shape, limits.target);
-  if (const jit::Kernel* kernel = runtime.engine->find(wanted)) return kernel;
-  Problem kept = problem;
-  kept.shape.streams = false;
-  kept.blocks = problem.shape.streams ? blocks_of_row(kept, limits) : 0;
-  if (kept.blocks != 0 && !is_ready_or_begins(runtime, wanted, args.flags, args.stream)) problem = kept;
-  return kernel_for(runtime, kConstants.to_spec(problem.shape, limits.target), args.flags, args.stream);
+  const auto spec_of = [&](const Problem& of) { return kConstants.to_spec(of.shape, limits.target); };
+  if (const jit::Kernel* kernel = runtime.engine->find(spec_of(problem))) return kernel;
+  std::vector<Problem> problems = {problem};
+  Problem other = problem;
+  const auto add_if_fits = [&] {
+    other.blocks = blocks_of_row(other, limits);
+    if (other.blocks != 0) problems.push_back(other);
+  };
+  other.shape.streams = false;
+  if (problem.shape.streams) add_if_fits();
+  other.shape.clusters = other.shape.small = true, other.shape.largest = problem.rare;
+  if (problem.shape.filters) add_if_fits();
+  std::vector<jit::Spec> specs;
+  for (const Problem& each : problems) specs.push_back(spec_of(each));
+  problem = problems[first_that_is_there(runtime, specs, args.flags, args.stream)];
+  return kernel_for(runtime, spec_of(problem), args.flags, args.stream);
 }
 
 void list_index_data(const q::SampleParams& p, IndexList* list) {

@@ -14,6 +14,8 @@ struct Shape {
   bool filters = false;   // whatever takes tokens away by their probability, or tells of the largest
   bool clusters = false;  // kernels/sm90: a cluster takes a row
   bool streams = false;   // of them, if it filters: for many rows, which are not kept
+  bool small = false;     // likewise: what does calls until the others are compiled
+  bool largest = false;   // of these: log-probabilities of the largest, or of what filters leave, are asked for
 };
 
 inline constexpr int kThreads = 256;

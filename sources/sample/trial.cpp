@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <iterator>
+#include <string>
 
 #include "sources/ops.h"
 
@@ -48,8 +49,12 @@ void make(const Given& given, int which, Trial& trial) {
   trial.call(workspace, run, args);
 }
 
+std::string refusal(const Given& given) {
+  return given.flag("small") ? "it does calls while the kernel that they want is compiled; none of the trials' is" : "";
+}
+
 }  // namespace
 
-const OpTrials trials{make, static_cast<int>(std::size(kCalls))};
+const OpTrials trials{make, static_cast<int>(std::size(kCalls)), refusal};
 
 }  // namespace quern::ops::sample

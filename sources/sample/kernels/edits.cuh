@@ -42,7 +42,7 @@ QUERN_DEVICE Row row_of_call(const SampleParams& p, i32 i) {
   if (source >= 0 && source < p.logit_rows) row.logits = static_cast<const Logit*>(p.logits) + source * p.logits_stride;
   if constexpr (kEdits) {
     row.repetition = read_row(p.repetition, i);
-    row.inverse_repetition = rcp(row.repetition);
+    row.inverse_repetition = inverse_near(row.repetition);
     row.presence = read_row(p.presence, i);
     row.frequency = read_row(p.frequency, i);
     row.prompt_mask = p.prompt_mask ? p.prompt_mask + i * p.prompt_mask_stride : nullptr;
@@ -189,10 +189,9 @@ QUERN_DEVICE u32 mistakes_of_edits(const SampleParams& p, const Row& row, u32 wr
 enum class From : int { prompt, output, banned, bias };
 // f(token, where from, which entry) for each token of the row's lists; all threads share the work. One loop for all
 // lists, so that f is compiled once.
-template <class F>
+template <int kAtOnce = 2048 / kThreads, class F>  // loads under way
 QUERN_DEVICE void each_edited(const SampleParams& p, i32 i, F f) {
   const Biases biases = biases_of(p, i);
-  constexpr int kAtOnce = 2048 / kThreads;  // loads under way
   QUERN_ROLLED for (int kind = 0; kind < 4; ++kind) {
     const From from = static_cast<From>(kind);
     const TokenList& list = from == From::prompt ? p.prompt : from == From::output ? p.output : p.banned;

@@ -7,7 +7,12 @@
 
 namespace q {
 
-QUERN_CALLED Philox random_at(u64 seed, u64 offset, u64 high) { return philox(seed, offset, high); }
+// philox(), a round at a time: some hundred instructions less.
+QUERN_CALLED Philox random_at(u64 seed, u64 offset, u64 high) {
+  PhiloxRound round = philox_begin(seed, offset, high);
+  QUERN_ROLLED for (int i = 0; i < kPhiloxRounds; ++i) round = round.next();
+  return round.c;
+}
 
 struct Stream {
   u64 seed, offset, row;
