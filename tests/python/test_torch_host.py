@@ -134,7 +134,15 @@ def test_small_results_are_made_together(context):
         large[1].stride() == (1, 8) and arrays.fast_together(x, ((3,), None, None))[0].untyped_storage().nbytes() == 6
     )
     huge = ((1 << 61,), "f32", None)  # 2^63 bytes: whose number is not below that of small ones
-    for told in (huge, ((3,), None), ((3,), None, (1, 1)), ((3,), "f7", None), ([3], None, None), ((3,), None, (-1,)), 3):
+    for told in (
+        huge,
+        ((3,), None),
+        ((3,), None, (1, 1)),
+        ((3,), "f7", None),
+        ([3], None, None),
+        ((3,), None, (-1,)),
+        3,
+    ):
         assert arrays.fast_together(x, told) is None and arrays.fast_together(x, wanted[0], told) is None
     assert arrays.fast_together(x.numpy, wanted[0]) is None and arrays.fast_together(x, *[wanted[0]] * 17) is None
     parts = arrays.fast_compact(list(x.T.split([5, 27])), "f16")
