@@ -162,8 +162,9 @@ void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t
 
   quern_attention_args args{};
   const View out(attended_, device_, kBf16, {size_.tokens, config_.heads, dim});
+  args.flags = QUERN_ATTENTION_CAUSAL;
   // What a step was sent is there since its embedding, and earlier tokens' keys since an earlier step.
-  args.flags = QUERN_ATTENTION_CAUSAL | QUERN_ATTENTION_CONSTANT_PAST;
+  if (!limits_.mixed_pages) args.flags |= QUERN_ATTENTION_CONSTANT_PAST;
   if (window > 0) args.flags |= QUERN_ATTENTION_WINDOW_LEFT;
   args.window_left = static_cast<std::int32_t>(std::max<std::int64_t>(window - 1, 0));
   args.scale = config_.attention_scale, args.logit_cap = config_.attention_cap;

@@ -27,7 +27,10 @@ struct Limits {
   bool graph = false;            // on a GPU: a step of single tokens is captured once and then replayed
   bool programmatic = true;      // on a GPU: a kernel is set up while the one before still runs
   bool batch_invariant = false;  // the bits of a sequence do not depend on the others'
-  bool cached_only = false;      // kernels come from the cache: a missing one is an error when a model is made
+  // A part may have pages into which others of its step write, and see what they do. An Engine's never has: elsewhere
+  // earlier tokens are read before the step's own are stored.
+  bool mixed_pages = false;
+  bool cached_only = false;  // kernels come from the cache: a missing one is an error when a model is made
 };
 
 // A sequence's part of a step.

@@ -117,6 +117,7 @@ void expect_nll(bool fp8_cache, bool fp8_weights, double allowed) {
   Limits limits;
   limits.sequences = limits.tokens = 128, limits.context = limits.page_size * 32, limits.pages = 32;
   limits.fp8_cache = fp8_cache, limits.fp8_weights = fp8_weights, limits.graph = true;
+  limits.mixed_pages = true;
   Model model(context.get(), device, *engine::open_checkpoint(kModel), limits);
   const std::size_t count = device.device_type == kDLCUDA ? golden.sequences.size() : 1;
   double sum = 0.0, exact = 0.0;
@@ -140,6 +141,7 @@ TEST(Golden, PromptsOf8BitsAreReadAsTheyAre) {
     Limits limits;
     limits.sequences = 16, limits.tokens = 64, limits.context = 256, limits.pages = 16, limits.graph = true;
     limits.fp8_cache = limits.fp8_weights = eights;
+    limits.mixed_pages = true;
     Model model(context.get(), device_of(context.get()), *engine::open_checkpoint(kModel), limits);
     std::vector<std::int32_t> pages(16);
     std::iota(pages.begin(), pages.end(), 0);
