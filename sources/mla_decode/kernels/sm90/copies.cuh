@@ -74,6 +74,14 @@ QUERN_DEVICE void copy_part(const Maps& maps, u8* keys, Mbarrier* full, const Ro
   }
 }
 
+template <int part>
+QUERN_DEVICE void copy_when_free(const Maps& maps, u8* keys, Mbarrier* full, Mbarrier* empty, u32 round,
+                                 const Rows64& rows) {
+  mbarrier_wait(empty[part], round ^ 1);
+  if (elect_one()) copy_part<part>(maps, keys, full, rows);
+  sync_warp();
+}
+
 template <int block>
 QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
   Listener listener(m.told().mailbox);
@@ -95,21 +103,12 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
         rows.needed[c] = is_needed(source.any, at);
         rows.count += rows.needed[c];
       }
-      // The half first that is released first, the rope part with the half whose reader reads the weights that lie
-      // there.
-      constexpr int kFirst = block == 0 ? 0 : 1;
-      mbarrier_wait(m.barriers().empty[block][kFirst], round ^ 1);
-      if (elect_one()) {
-        copy_part<2 * kFirst>(maps, keys, full, rows);
-        copy_part<2 * kFirst + 1>(maps, keys, full, rows);
-      }
-      sync_warp();
-      mbarrier_wait(m.barriers().empty[block][1 - kFirst], round ^ 1);
-      if (elect_one()) {
-        copy_part<2 - 2 * kFirst>(maps, keys, full, rows);
-        copy_part<3 - 2 * kFirst>(maps, keys, full, rows);
-        copy_part<kRopePart>(maps, keys, full, rows);
-      }
+      copy_when_free<part_at(block, 0)>(maps, keys, full, m.barriers().empty[block], round, rows);
+      copy_when_free<part_at(block, 1)>(maps, keys, full, m.barriers().empty[block], round, rows);
+      copy_when_free<part_at(block, 2)>(maps, keys, full, m.barriers().empty[block], round, rows);
+      copy_when_free<part_at(block, 3)>(maps, keys, full, m.barriers().empty[block], round, rows);
+      // Once all parts are free the weights that lie where the rope part goes have been read.
+      if (elect_one()) copy_part<kRopePart>(maps, keys, full, rows);
       sync_warp();
       round ^= 1;
     }

@@ -14,8 +14,9 @@
 // follow in turn: block 0's logits raise it, then block 1's. Weights of a block go where its rope part was, which only
 // logits need.
 //
-// A block of keys is nine tiles of 64 columns, copied two at a time with a barrier for each two, and filled again by
-// halves as soon as the half's columns have been multiplied. Each of the two blocks has a warp that copies it.
+// A block of keys is nine tiles of 64 columns, copied two at a time with a barrier for each two, and filled again two
+// at a time as soon as their columns have been multiplied: how long a tile takes to come is the limit, so that none may
+// wait to be sent for. Each of the two blocks has a warp that copies it.
 //
 // Where keys come by cp.async, which takes longer, the warpgroups work half a pair apart: each multiplies the first
 // half of its queries' columns, adds the other's block (the left one that of the pair before), and only then goes on
@@ -79,7 +80,7 @@ struct Multiplier {
   QUERN_DEVICE void multiply_parts(f32 (&logits)[32], u32 round) const {
     wgmma_fence();
     QUERN_UNROLL for (int i = first; i < last; ++i) {
-      const int part = i == kRopePart ? i : i ^ (group * 2);
+      const int part = part_at(group, i);
       if (begins_barrier(i)) wait_for_keys(group, part, round);
       QUERN_UNROLL for (int k = 0; k < (i == kRopePart ? 1 : 2); ++k) {
         const u32 at = static_cast<u32>((2 * part + k) * kTileBytes);
@@ -88,23 +89,30 @@ struct Multiplier {
     }
     wgmma_commit();
   }
-  // sums += weights values of a block, the values its half of the columns.
+  // sums += weights values of a block, the values its half of the columns, which it releases.
   // `others` are of products that have not been waited for.
   template <class... Others>
   QUERN_DEVICE void add(f32 (&sums)[128], int block, u32 round, Others&... others) const {
     // Copied for one warpgroup, which has seen them arrive; the other has to see it for itself.
     QUERN_UNROLL for (int i = 0; i < (kGathered ? 1 : 2); ++i) wait_for_keys(block, group * 2 + i, round);
     wgmma_fence();
-    // One product of all columns needs more registers than the threads of three other warpgroups leave at the start.
-    constexpr int kColumns = THREADS == kGather64Threads ? 128 : 256;
+    // By parts where they are released one by one; and where one product of all columns would need more registers than
+    // the threads of three other warpgroups leave at the start.
+    constexpr int kColumns = kPartsTogether == 1 || THREADS == kGather64Threads ? 128 : 256;
     QUERN_UNROLL for (int column = 0; column < 256; column += kColumns) {
       wgmma_four<32, 16 * 128, Element, Element, Major::k, Major::mn>(
           *reinterpret_cast<f32(*)[kColumns / 2]>(sums + column / 2),
           weights_of.at(static_cast<u32>(block * kBlockBytes)),
           values.at(static_cast<u32>(block * kBlockBytes + column / 64 * kTileBytes)), true);
+      if (kPartsTogether == 1 || column + kColumns == 256) wgmma_commit();
     }
-    wgmma_commit();
+    Mbarrier* empty = m.barriers().empty[block] + group * (2 / kPartsTogether);
+    if constexpr (kPartsTogether == 1) {
+      wgmma_wait<1>();
+      release(*empty++);
+    }
     wgmma_wait<0>(sums, others...);
+    release(*empty);
   }
   // To all blocks of threads that fill it: only products have read it.
   QUERN_DEVICE void release(Mbarrier& empty) const {
@@ -209,7 +217,6 @@ struct Multiplier {
   // A pair of blocks, the first at key `key`. Keys from `low` to `high` begin blocks of which every row sees all keys.
   QUERN_DEVICE void take_pair(const Task& t, i32 key, i32 low, i32 high, u32 round, f32 (&sums)[128], Rows& rows,
                               bool last) const {
-    Barriers& barriers = m.barriers();
     f32 logits[32], to[2], first[2],
         second[2];  // what sums are multiplied with before block 0's and block 1's are added
     bool first_changed, second_changed = false;
@@ -217,7 +224,7 @@ struct Multiplier {
     const bool edge = !kListed && (own_key < low || own_key > high);
     multiply_parts<0, kParts>(logits, round);
     wgmma_wait<0>(logits);
-    if (kQueriesAhead && last && elect_one()) mbarrier_arrive(barriers.queries_empty);
+    if (kQueriesAhead && last && elect_one()) mbarrier_arrive(m.barriers().queries_empty);
     arrive_named(kOwn + group, 2 * kGroupThreads);  // this warp has multiplied the rope part, over which weights go
     see(t, own_key, edge, logits);
     raise(logits, rows.base, to);
@@ -244,7 +251,6 @@ struct Multiplier {
       meet_named(kWeights0, kConsumers);
     }
     add(sums, 0, round);
-    release(barriers.empty[0][group]);
     if (group == 0) {
       meet_named(kWeights1, kConsumers);
       learn(m.base(1), to);
@@ -254,7 +260,6 @@ struct Multiplier {
     }
     if (second_changed) scale_rows(sums, second);
     add(sums, 1, round);
-    release(barriers.empty[1][group]);
   }
 
   // Half a pair apart: adds the other's block, block 1 of the pair before or block 0 of this one, while `logits` are
@@ -266,7 +271,6 @@ struct Multiplier {
     learn(m.base(block), to);
     if (follow(rows, to, factor)) scale_rows(sums, factor);
     add(sums, block, round, logits);
-    release(m.barriers().empty[block][group]);
   }
   // Weighs the own block and adds it.
   QUERN_DEVICE void take_own(const Task& t, i32 own_key, i32 low, i32 high, u32 round, f32 (&logits)[32],
@@ -282,7 +286,6 @@ struct Multiplier {
     if (changed) scale_rows(sums, factor);
     sync_named(kStored + group, kGroupThreads);
     add(sums, group, round);
-    release(m.barriers().empty[group][group]);
   }
 
   // All keys of a task.
@@ -349,7 +352,7 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
   if (thread_index() == 0) {
     Barriers& b = memory.barriers();
     QUERN_ROLLED for (int i = 0; i < 2 * kParts; ++i) mbarrier_init(b.full[0][i], kFullArrivals);
-    QUERN_ROLLED for (int i = 0; i < 4; ++i) mbarrier_init(b.empty[0][i], kReleases);
+    QUERN_ROLLED for (int i = 0; i < 2 * kRopePart / kPartsTogether; ++i) mbarrier_init(b.empty[0][i], kReleases);
     mbarrier_init(b.queries_full, kWarp);
     mbarrier_init(b.queries_empty, kConsumers / kWarp);
     memory.told().mailbox.init(kListeners);

@@ -11,10 +11,20 @@ inline constexpr int kTiles = 9, kRopeTile = 8, kHalf = 4;  // of 64 columns; th
 inline constexpr int kParts = 5, kRopePart = 4;             // two tiles each, but for the rope part
 inline constexpr int kTileBytes = kRows64Tile, kBlockBytes = kRows64Matrix;
 inline constexpr int kGroupThreads = 128, kConsumers = 2 * kGroupThreads;
-inline constexpr int kKeys = 64;     // of a block; the schedule counts pairs
+inline constexpr int kKeys = 64;  // of a block; the schedule counts pairs
+// Latent parts of a block that are released, and filled again, together: where one copy fills a part, each by itself.
+inline constexpr int kPartsTogether = GATHERED ? 2 : 1;
 inline constexpr f32 kSlack = 8.0f;  // by how much a maximum may be left behind, in powers of two: see raise()
 static_assert(kRows == 64 && kBlock == 2 * kKeys && kLatent == 512 && kRope == 64);
 static_assert(THREADS == kRows64Threads || THREADS == kGather64Threads);
+
+// Part i of a block in the order in which parts are released, copied and multiplied by the queries. Block 0's left half
+// comes first: warpgroup 0 adds it as soon as it has made the weights. Block 1's halves are released at the same time,
+// so that where parts are released one by one the first of each come first.
+QUERN_DEVICE constexpr int part_at(int block, int i) {
+  if (i == kRopePart || block == 0) return i;
+  return kPartsTogether == 1 ? ((i & 1) ^ 1) * 2 + (i >> 1) : i ^ 2;
+}
 
 // Named barriers: the weights of block 0 and of block 1 are there; one of each warpgroup; one of both; block 0's maxima
 // are there; a warpgroup's own weights are there.
@@ -23,8 +33,8 @@ enum Named { kWeights0 = 1, kWeights1 = 2, kOwn = 3, kBoth = 5, kBase = 6, kStor
 struct Barriers {
   Mbarrier full[2][kParts];
   Mbarrier queries_full, queries_empty;
-  // Of block 0: left; right and rope. Of block 1: left and rope; right. All blocks of a cluster arrive.
-  Mbarrier empty[2][2];
+  // Of each block its latent parts from left to right. All blocks of a cluster arrive.
+  Mbarrier empty[2][kRopePart / kPartsTogether];
 };
 
 struct Told {
@@ -74,7 +84,7 @@ struct Peers {
   // The other's rank; its own where there is none.
   QUERN_DEVICE u32 other() const { return count == 1 ? 0 : rank ^ 1; }
 };
-// Warps that release a half of a block of keys: this block's and the other's. Where there is no other, this one's
+// Warps that release a part of a block of keys: this block's and the other's. Where there is no other, this one's
 // twice.
 inline constexpr u32 kReleases = (kPaired ? 2 : 1) * kGroupThreads / kWarp;
 
