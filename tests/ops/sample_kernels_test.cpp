@@ -93,8 +93,10 @@ TEST(SampleKernels, AnotherServesWhileTheOneForManyRowsIsCompiled) {
     if (few) warm(fresh.get(), {}, "sample * dtype=f32 filters=1 clusters=1\n");
     serve(fresh);
     EXPECT_EQ(has(fresh, "small=1"), !few);
-    EXPECT_EQ(has(fresh, "streams=0 small=0"), few);
-    if (few) continue;
+    if (few) {
+      EXPECT_TRUE(has(fresh, "streams=0 small=0"));
+      continue;
+    }
     ASSERT_EQ(quern_wait(fresh.get(), 120000, &error), QUERN_OK) << error.text;
     EXPECT_TRUE(has(fresh, "streams=1"));
     serve(fresh);
