@@ -5,7 +5,9 @@ from __future__ import annotations
 from header import Header, HeaderError, Struct
 from render_rust import pointed_to
 
-MOST_LISTED = 16  # of a list, as signature.h has it
+MOST_LISTED = 16  # of any list, as signature.h has it
+# Of each list, by the name of its count: longer ones are refused unread, so nobody reads them.
+MOST = {"operand_count": 8, "scalar_count": 8, "input_count": 16, "output_count": 16}
 PLAIN = ("c_int32", "c_uint32", "c_int64", "c_uint64", "c_float", "c_double")
 
 
@@ -49,6 +51,14 @@ def _most_tensors(structs: dict[str, Struct], ops: list[str]) -> int:
     return max(tensors(f"quern_{op}_args") for op in ops)
 
 
+def _count_of(name: str, field: str) -> str:
+    """How many a list has, and how many it may have."""
+    count = f"{field[:-1]}_count"
+    if count not in MOST:
+        raise HeaderError(f"{name}.{count} counts a list of which nobody knows how long it may be")
+    return f"{count}, {MOST[count]}"
+
+
 def _visits(name: str, struct: Struct, parts: list[str]) -> list[str]:
     lines: list[str] = []
     run: list[str] = []
@@ -74,9 +84,9 @@ def _visits(name: str, struct: Struct, parts: list[str]) -> list[str]:
         elif pointed == "DLTensor":
             lines.append(f"visit.tensor(args.{field});")
         elif pointed == "POINTER(DLTensor)":
-            lines.append(f"visit.tensors(args.{field}, args.{field[:-1]}_count);")
+            lines.append(f"visit.tensors(args.{field}, args.{_count_of(name, field)});")
         elif pointed == "c_float":
-            lines.append(f"visit.floats(args.{field}, args.{field[:-1]}_count);")
+            lines.append(f"visit.floats(args.{field}, args.{_count_of(name, field)});")
         elif pointed == "quern_expression":
             lines.append(f"visit.handle(args.{field});")
         elif pointed in parts:

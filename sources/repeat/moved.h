@@ -23,12 +23,12 @@ struct Extents {
   void plain(const void*) {}
   void stream(void*) {}
   void handle(const void*) {}
-  void floats(const float*, std::uint32_t) {}
+  void floats(const float*, std::uint32_t, std::uint32_t) {}
   void workspace(const void* at, std::uint64_t bytes) {
     if (at != nullptr) add(0, static_cast<std::int64_t>(bytes > kMost ? kMost : bytes));
   }
   void tensor(const DLTensor* tensor);
-  void tensors(const DLTensor* const* list, std::uint32_t count) {
+  void tensors(const DLTensor* const* list, std::uint32_t count, std::uint32_t) {
     for (std::uint32_t i = 0; i < count; ++i) tensor(list[i]);
   }
   template <class Part>
@@ -60,7 +60,7 @@ class Moved {
   void plain(const void*) {}
   void stream(void*) {}
   void handle(const void*) {}
-  void floats(const float*, std::uint32_t) {}
+  void floats(const float*, std::uint32_t, std::uint32_t) {}
   void workspace(void*& at, std::uint64_t) {
     if (at != nullptr) at = next();
   }
@@ -68,7 +68,7 @@ class Moved {
     if (tensor != nullptr) tensor = moved(*tensor);
   }
   template <class List>
-  void tensors(List& list, std::uint32_t count) {
+  void tensors(List& list, std::uint32_t count, std::uint32_t) {
     const DLTensor** const copy = lists_.data() + listed_;
     for (std::uint32_t i = 0; i < count; ++i) copy[i] = list[i] != nullptr ? moved(*list[i]) : nullptr;
     listed_ += count;

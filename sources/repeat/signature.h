@@ -20,7 +20,7 @@ namespace quern::ops {
 class Signature {
  public:
   static constexpr std::size_t kMostWords = 208, kMostAddresses = 40;
-  static constexpr std::uint32_t kMostRank = 6, kMostListed = 16, kMostFloats = 64;
+  static constexpr std::uint32_t kMostRank = 6, kMostListed = 16;
   static_assert(kMostTensorsOfACall <= kMostAddresses);
   // No op's kernel asks for more of where its memory begins.
   static constexpr std::uint64_t kAlignments = 256;
@@ -84,8 +84,9 @@ class Signature {
       each_field(*part, *this);
     }
   }
-  void tensors(const DLTensor* const* list, std::uint32_t count);
-  void floats(const float* list, std::uint32_t count);
+  // A list may be shorter than its count says where that is above what the op allows: it is refused without being read.
+  void tensors(const DLTensor* const* list, std::uint32_t count, std::uint32_t most);
+  void floats(const float* list, std::uint32_t count, std::uint32_t most);
 
  private:
   static constexpr std::array<std::uint64_t, kMostWords> kFactors = [] {
@@ -176,8 +177,8 @@ class Signature {
   std::array<std::uint64_t, kMostAddresses + 1> addresses_;
 };
 
-inline void Signature::tensors(const DLTensor* const* list, std::uint32_t count) {
-  if (count > kMostListed || (list == nullptr && count != 0) || !has_room(1 + count)) {
+inline void Signature::tensors(const DLTensor* const* list, std::uint32_t count, std::uint32_t most) {
+  if (count > most || (list == nullptr && count != 0) || !has_room(1 + count)) {
     fits_ = false;
     return;
   }
@@ -188,8 +189,8 @@ inline void Signature::tensors(const DLTensor* const* list, std::uint32_t count)
   }
 }
 
-inline void Signature::floats(const float* list, std::uint32_t count) {
-  if (count > kMostFloats || (list == nullptr && count != 0) || !has_room(1 + (count + 1) / 2)) {
+inline void Signature::floats(const float* list, std::uint32_t count, std::uint32_t most) {
+  if (count > most || (list == nullptr && count != 0) || !has_room(1 + (count + 1) / 2)) {
     fits_ = false;
     return;
   }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -403,6 +404,30 @@ TEST_F(RepeatsTest, TensorsThatPart) {
   logits.at(0x30000000), to.at(0x30000000);
   expect_same(repeats, softmax::run, softmax, 1);
   EXPECT_EQ(repeats.repeated(), 5u);
+}
+
+// A call whose count is above what is allowed is refused by its op, so that its list may be anything.
+TEST(Signature, DoesNotReadListsThatAreTooLong) {
+  const auto* const nowhere = reinterpret_cast<const void*>(16);  // NOLINT(performance-no-int-to-ptr)
+  const auto fits = [](const quern_epilogue& epilogue) {
+    quern_gemm_args gemm{};
+    gemm.size = sizeof(gemm), gemm.epilogue = &epilogue;
+    return Signature(Tag{}, kHere, gemm).fits();
+  };
+  quern_epilogue operands{}, scalars{};
+  operands.size = scalars.size = sizeof(quern_epilogue);
+  EXPECT_TRUE(fits(operands));
+  operands.operands = static_cast<const DLTensor* const*>(nowhere), operands.operand_count = 9;
+  scalars.scalars = static_cast<const float*>(nowhere), scalars.scalar_count = 9;
+  EXPECT_FALSE(fits(operands));
+  EXPECT_FALSE(fits(scalars));
+  quern_copy_args copy{};
+  copy.size = sizeof(copy);
+  copy.inputs = static_cast<const DLTensor* const*>(nowhere), copy.input_count = 17;
+  EXPECT_FALSE(Signature(Tag{}, kHere, copy).fits());
+  const std::array<const DLTensor*, 16> none{};
+  copy.inputs = none.data(), copy.input_count = 16;
+  EXPECT_TRUE(Signature(Tag{}, kHere, copy).fits());
 }
 
 TEST_F(RepeatedNorm, AFailedLaunchIsTold) {
