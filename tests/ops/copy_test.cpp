@@ -143,6 +143,8 @@ std::vector<CopyCase> copy_cases() {
     c.part(Stored::f32, {40, 24}, {24, 1}, Stored::f32, {40, 24}, {-24, -1});
     c.part(Stored::f32, {40, 24}, {-24, -1}, Stored::f32, {40, 24}, {24, 1});
   });
+  add("repeats_with_tails",
+      [](Copying& c) { c.part(Stored::bf16, {50, 133}, {1, 0}, Stored::bf16, {50, 133}, {136, 1}); });
   add("repeats", [](Copying& c) {
     c.part(Stored::bf16, {6, 1, 40}, {}, Stored::bf16, {6, 3, 40}, {});
     c.part(Stored::bf16, {50, 1}, {}, Stored::bf16, {50, 7}, {});
