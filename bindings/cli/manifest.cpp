@@ -55,10 +55,14 @@ class KernelWords {
     if (name.find('.') == std::string_view::npos) {
       text += '.' + percent_encode(written.is_absolute() ? written.filename().string() : written.string());
     }
-    const std::filesystem::path file = std::filesystem::path(folder_) / written;
+    const std::filesystem::path file = std::filesystem::path(folder_.empty() ? "." : folder_) / written;
+    const std::string shown = std::string(name) + ": '@" + printable(written.string());
     if (!anywhere_ && !lies_within(file))
-      throw BadInput(std::string(name) + ": '@" + printable(written.string()) +
-                     "' lies outside of the manifest's folder; allowed with --any-path only");
+      throw BadInput(shown + "' lies outside of the manifest's folder; allowed with --any-path only");
+    // What comes with a manifest of somebody else's may be a pipe that nobody writes to.
+    std::error_code failed;
+    if (!anywhere_ && std::filesystem::exists(file, failed) && !std::filesystem::is_regular_file(file, failed))
+      throw BadInput(shown + "' is no regular file; allowed with --any-path only");
     return text + '=' + percent_encode(read_file(file));
   }
 

@@ -1,5 +1,7 @@
 // `quern warm`: kernels of a manifest, for several targets, with good and bad lines.
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+
 #include <chrono>
 
 #include "tests/cli/command.h"
@@ -214,6 +216,13 @@ TEST_F(WarmTest, FilesOutsideOfTheManifestsFolderAreAskedFor) {
     const std::string manifest = write("m/m", std::string("kernel host entry=e source=@") + path + "\n");
     EXPECT_TRUE(has(quern({"warm", manifest}).err, "inside")) << path;
   }
+  // A pipe that nobody writes to does not hold anybody up; in the working folder, too, what is missing is said to be.
+  ASSERT_EQ(mkfifo((folder() / "m/pipe.cu").c_str(), 0600), 0);
+  const std::string pipe = write("m/m", "kernel host entry=e source=@pipe.cu\n");
+  EXPECT_TRUE(has(quern({"warm", pipe}).err, "is no regular file")) << "a pipe";
+  write("beside", "kernel host entry=e source=@not_there.cu\n");
+  const Finished missing = quern({"warm", "beside"});
+  EXPECT_TRUE(has(missing.err, "cannot read") && has(missing.err, "not_there.cu")) << missing.err;
 }
 
 TEST_F(WarmTest, AConfigThatIsNoneCostsLittle) {
