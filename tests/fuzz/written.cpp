@@ -72,6 +72,12 @@ void run_config(std::string_view input) {
   }
 }
 
+std::string nested_objects(int depth) {
+  std::string text;
+  for (int i = 0; i < depth; ++i) text += "{\"a\":";
+  return text + "0" + std::string(static_cast<std::size_t>(depth), '}');
+}
+
 std::vector<std::string> config_seeds() {
   return {
       R"({"model_type":"llama","hidden_size":4096,"intermediate_size":14336,"num_hidden_layers":32,)"
@@ -85,6 +91,11 @@ std::vector<std::string> config_seeds() {
       R"({"text_config":{"model_type":"qwen3","num_hidden_layers":2,"num_attention_heads":2,"head_dim":64}})",
       R"({"model_type":"llama","hidden_size":1e30,"rope_theta":-1e300,"vocab_size":-4,"num_hidden_layers":-0.5})",
       "[[[[]]]]",
+      // As deep as a text may be, and deeper.
+      std::string(200, '[') + std::string(200, ']'),
+      std::string(100'000, '['),
+      "{\"a\":" + nested_objects(199) + "}",
+      "{\"a\":" + nested_objects(10'000) + "}",
   };
 }
 
