@@ -2,10 +2,12 @@
 // samplers' tests.
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <string_view>
 
 #include "tests/ops/manifest.h"
@@ -100,6 +102,33 @@ TEST(SampleKernels, AnotherServesWhileTheOneForManyRowsIsCompiled) {
     ASSERT_EQ(quern_wait(fresh.get(), 120000, &error), QUERN_OK) << error.text;
     EXPECT_TRUE(has(fresh, "streams=1"));
     serve(fresh);
+  }
+  // The kernel that is wanted is not waited for: here its compiler does not answer, and the call is done all the same.
+  if (device_kind() == Kind::host) {
+    const TemporaryFolder folder, tools;
+    const auto first = [&](quern_context_options& o) { o.cache_path = folder.c_str(); };
+    const auto line_of = [](const Context& by) {
+      for (const std::string& line : manifest_of(by.get()))
+        if (line.find("small=1") != line.npos) return line;
+      return std::string();
+    };
+    {
+      const TemporaryFolder other;
+      const Context by = make_context([&](quern_context_options& o) { o.cache_path = other.c_str(); });
+      serve(by);
+      const std::string line = line_of(by);
+      ASSERT_NE(line, "");
+      warm(make_context(first).get(), {}, line + "\n");
+    }
+    const std::string silent = std::string(tools.c_str()) + "/c++";
+    std::ofstream(silent) << "#!/bin/sh\nif [ \"$1\" = --version ]; then exec /usr/bin/c++ \"$@\"; fi\nexec sleep 60\n";
+    ASSERT_EQ(chmod(silent.c_str(), 0755), 0);
+    const Context by = make_context([&](quern_context_options& o) {
+      first(o);
+      o.host_compiler = silent.c_str();
+    });
+    serve(by);
+    EXPECT_EQ(quern_wait(by.get(), 0, &error), QUERN_PENDING) << "the kernel that is wanted was not begun";
   }
   // Nobody stands in for a call that may not wait.
   const TemporaryFolder other;
