@@ -3,8 +3,8 @@
 """usage: draw.py SEED <FILE, with what `ctest --show-only=json-v1` prints
 
 Prints the tests' numbers, separated by commas: all that have no parameter, of each that has some a 24th and one at
-least, and of those that take longest a twelfth. Of what is drawn for host64, which repeats the tests of host with warps
-of 64 lanes, a third is taken. tests/python/conftest.py draws by the same rule."""
+least, and of those that take longest a twelfth; but all of those in WHOLE. Of what is drawn for host64, which repeats
+the tests of host with warps of 64 lanes, a third is taken. tests/python/conftest.py draws by the same rule."""
 
 import fnmatch
 import json
@@ -32,6 +32,10 @@ LONGEST = (
 REPEATED = "host64."
 
 
+# Faults and bytes from elsewhere: what they are counted by is the whole of them, and all take a minute of one core.
+WHOLE = ("Kills/KillTest.*", "Calls/FaultTest.*", "Targets/Replay.*")
+
+
 def test_of(name: str) -> str:
     """A test's name without its parameter, as GoogleTest and pytest write it."""
     return name.partition("[")[0] if "::" in name else name.rpartition("/")[0] or name
@@ -41,10 +45,13 @@ def drawn(names: list[str], seed: int) -> list[int]:
     """The places in `names` that are taken, in order."""
     chance = random.Random(seed)
     groups = defaultdict(list)
+    taken = []
     for place, name in enumerate(names):
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in WHOLE):
+            taken.append(place)
+            continue
         longest = any(fnmatch.fnmatchcase(name, pattern) for pattern in LONGEST)
         groups["" if longest else test_of(name)].append(place)
-    taken = []
     for group, places in groups.items():
         wanted = -(-len(places) // (12 if group == "" else 24))
         taken += chance.sample(places, min(wanted, len(places)))
