@@ -685,7 +685,11 @@ enum quern_attention_flags {
  * The custom mask narrows what causal and the windows leave. Of a sequence with q_len queries and m = mask_keys[b] it
  * holds q_len rows of m bits for the last m keys, each row in ceil(m/8) bytes of its own, the lowest bit of a byte
  * first: bit t of row i is 1 where query i may see key length - m + t. Earlier keys are left to causal and the windows.
- * With m = 0 there is no mask: a batch may mix tree speculation with ordinary decodes. */
+ * With m = 0 there is no mask: a batch may mix tree speculation with ordinary decodes.
+ *
+ * out may be e4m3 or e5m2, as quern_fp8_gemm takes its rows: out = result / scale, of each 128 values of a head in
+ * `out_scale`, scale = their largest magnitude / the dtype's largest number, 1 where all are 0. The results are those
+ * in f32, not rounded to 16 bits before. */
 typedef struct quern_attention_args {
   uint32_t size;
   uint32_t flags; /* enum quern_call_flags | enum quern_attention_flags */
@@ -697,9 +701,10 @@ typedef struct quern_attention_args {
   const DLTensor *q; /* [total_q, heads, d_k], f16, bf16, e4m3 or e5m2, last stride 1; d_k and d_v are multiples of 8 to
                         1024, to 256 where q, k or v have 8 bits */
   const DLTensor *k; /* paged: [pages, page_size, kv_heads, d_k]; ragged: [total_kv, kv_heads, d_k]; last stride 1;
-                        out's dtype, e4m3, e5m2 or int8 */
+                        out's dtype, e4m3, e5m2 or int8; out of 8 bits: q's, or with 8 bits there, too, f16 or bf16 */
   const DLTensor *v; /* as k with d_v, k's dtype */
-  const DLTensor *out;  /* [total_q, heads, d_v], f16 or bf16 (q's dtype unless q has 8 bits), last stride 1 */
+  const DLTensor *out;  /* [total_q, heads, d_v], f16 or bf16 (q's dtype unless q has 8 bits), last stride 1; with d_v
+                           128 or 256 also e4m3 or e5m2 */
   const DLTensor *lse;  /* optional [total_q, heads] f32, natural logarithm */
   const DLTensor *lengths; /* [batch] int32: keys of each sequence, this call's tokens included */
   const DLTensor *cu_q;    /* [batch+1] int32: where each sequence's queries begin; NULL: one query each */
@@ -725,6 +730,10 @@ typedef struct quern_attention_args {
   const DLTensor *mask_keys;   /* with mask: [batch] int32: m, how many of the last keys the rows are about */
   int32_t q_type;              /* enum quern_fp8, where q is uint8 */
   int32_t kv_type;             /* enum quern_fp8, where k and v are uint8 */
+  const DLTensor *out_scale;   /* with 8 bits in out: written, [total_q, heads * d_v/128] f32, any strides: the groups
+                                  of a token's heads one behind the other */
+  int32_t out_type;            /* enum quern_fp8, where out is uint8 */
+  uint32_t reserved;
 } quern_attention_args;
 
 /* Joins two partial results over disjoint sets of keys: lse = ln(exp(lse_a)+exp(lse_b)),

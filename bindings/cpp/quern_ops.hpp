@@ -51,6 +51,9 @@ struct Attention {
   const DLTensor* mask_keys = nullptr;
   std::int32_t q_type = 0;
   std::int32_t kv_type = 0;
+  const DLTensor* out_scale = nullptr;
+  std::int32_t out_type = 0;
+  std::uint32_t reserved = 0;
   QUERN_CALLS(attention);
 };
 

@@ -78,6 +78,9 @@ namespace Quern {
     public IntPtr MaskKeys;
     public int QType;
     public int KvType;
+    public IntPtr OutScale;
+    public int OutType;
+    public uint Reserved;
   }
 
   /// <summary>quern_merge_state_args.</summary>
@@ -1250,7 +1253,7 @@ namespace Quern {
 
   public sealed partial class Context {
     public void Attention(AttentionArgs args) {
-      args.Size = 224;
+      args.Size = 240;
       var error = Error.Blank();
       if (args.Workspace == IntPtr.Zero) {
         Check(Native.quern_attention_workspace(Handle, ref args, out var bytes, ref error), error);
@@ -1260,12 +1263,12 @@ namespace Quern {
       CheckRun(Native.quern_attention(Handle, ref args, ref error), error);
     }
     public void AttentionPrepare(AttentionArgs args) {
-      args.Size = 224;
+      args.Size = 240;
       var error = Error.Blank();
       Check(Native.quern_attention_prepare(Handle, ref args, ref error), error);
     }
     public ulong AttentionWorkspace(AttentionArgs args) {
-      args.Size = 224;
+      args.Size = 240;
       var error = Error.Blank();
       Check(Native.quern_attention_workspace(Handle, ref args, out var bytes, ref error), error);
       return bytes;

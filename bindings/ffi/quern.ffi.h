@@ -503,6 +503,9 @@ typedef struct quern_attention_args {
   const DLTensor *mask_keys;
   int32_t q_type;
   int32_t kv_type;
+  const DLTensor *out_scale;
+  int32_t out_type;
+  uint32_t reserved;
 } quern_attention_args;
 typedef struct quern_merge_state_args {
   uint32_t size;

@@ -580,6 +580,9 @@ pub const quern_attention_args = extern struct {
     mask_keys: [*c]const DLTensor = null,
     q_type: i32 = 0,
     kv_type: i32 = 0,
+    out_scale: [*c]const DLTensor = null,
+    out_type: i32 = 0,
+    reserved: u32 = 0,
 };
 
 pub const quern_merge_state_args = extern struct {
@@ -1649,7 +1652,7 @@ comptime {
     if (@sizeOf(quern_cache_stats) != 2608) @compileError("quern_cache_stats");
     if (@sizeOf(quern_verify_result) != 80) @compileError("quern_verify_result");
     if (@sizeOf(quern_verify_options) != 40) @compileError("quern_verify_options");
-    if (@sizeOf(quern_attention_args) != 224) @compileError("quern_attention_args");
+    if (@sizeOf(quern_attention_args) != 240) @compileError("quern_attention_args");
     if (@sizeOf(quern_merge_state_args) != 88) @compileError("quern_merge_state_args");
     if (@sizeOf(quern_mla_decode_args) != 192) @compileError("quern_mla_decode_args");
     if (@sizeOf(quern_merge_states_args) != 72) @compileError("quern_merge_states_args");

@@ -126,7 +126,7 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   if (!has_dim(model.head_dim) || (model.v_head_dim != 0 && !has_dim(model.v_head_dim))) return;
   Shape shape;
   shape.element = activations(model);
-  shape.q = shape.element;
+  shape.q = shape.out = shape.element;
   shape.cache = model.kv_dtype.bits == 0 ? shape.element : dtype_of(model.kv_dtype);
   const bool codes = shape.cache == Dtype::e4m3 || shape.cache == Dtype::e5m2 || shape.cache == Dtype::i8;
   const bool latent = (model.flags & QUERN_MODEL_MLA) != 0;
@@ -162,6 +162,8 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
   shape.group = static_cast<int>(std::max(heads / kv_heads, 1u));
   std::vector<std::uint32_t> page_sizes = {16, 64};
   if (model.page_size != 0) page_sizes = {model.page_size};
+  // With weights of 8 bits by blocks the output projection multiplies codes, as few rows' results can be written.
+  const bool codes_results = (model.flags & QUERN_MODEL_BLOCK_FP8) != 0 && (shape.dim_v == 128 || shape.dim_v == 256);
   std::vector<Dtype> queries = {shape.element};
   if ((model.flags & QUERN_MODEL_FP8_QUERIES) != 0 && shape.cache == Dtype::e4m3) queries.push_back(Dtype::e4m3);
   for (const std::uint32_t page_size : page_sizes) {
@@ -170,6 +172,12 @@ void list(const quern_model& model, const jit::TargetInfo& target, std::vector<j
       shape.q = q;
       add_all();
     }
+    if (!codes_results) continue;
+    shape.q = shape.element, shape.out = Dtype::e4m3;
+    add(shape.group <= 16            ? decode_variant(shape, target)
+        : shape.group <= kMediumRows ? medium_variant(shape, target)
+                                     : Variant::large);
+    shape.out = shape.element;
   }
 }
 

@@ -52,7 +52,12 @@ struct AttentionParams {
   f32 cap;
   i32 side_by_side;   // of parts: as many as are a multiple of the heads, where there are so many
   i32 constant_past;  // what lies in front of this call's tokens, and where, may be read before the launch before ends
+  f32* out_scale;     // of results of 8 bits
+  i64 out_scale_stride_token, out_scale_stride_group;
 };
+
+// Results of 8 bits share a scale by so many of a head.
+inline constexpr i32 kScaleGroup = 128;
 
 inline constexpr i32 kUnbounded = 0x3fffffff;
 // A batch-invariant split cuts the tiles of one KV head of a sequence into no more pieces than this.

@@ -195,7 +195,7 @@ bool suits_warpgroups(const Shape& shape, const jit::TargetInfo& target) {
 Tiling warpgroups_of(const Shape& shape, const jit::TargetInfo& target) {
   const auto is_fp8 = [](Dtype dtype) { return dtype == Dtype::e4m3 || dtype == Dtype::e5m2; };
   const bool eights = is_fp8(shape.q) && is_fp8(shape.cache) && !shape.token_scales;
-  if (shape.is_wide() || !suits_warpgroups(shape, target)) return {};
+  if (shape.is_wide() || shape.codes_results() || !suits_warpgroups(shape, target)) return {};
   return is_plain(shape) || eights || is_widened(shape) ? tile_warpgroups(shape, target) : Tiling{};
 }
 
@@ -222,7 +222,7 @@ Tiling streams_of(const Shape& shape, const jit::TargetInfo& target) {
       text =
           "attention by warpgroups is for targets that have them, head dims from 64, an alignment of 16, and ragged "
           "caches or pages of 16, 32, 64, 128 or 256 tokens, queries of dtype, or of e4m3 or e5m2 with caches of these "
-          "without scales a token; the target is ";
+          "without scales a token, results of 16 bits; the target is ";
       break;
     case Variant::wide_pairs:
       text =
@@ -245,6 +245,11 @@ const char* refusal_of_wide(const Shape& shape) {
   if (shape.cache != shape.element)
     return "k and v of 8 bits are for head dims up to 256; with larger ones they must be of out's dtype";
   return nullptr;
+}
+
+const char* refusal_of_coded_results(const Shape& shape) {
+  if (!shape.codes_results() || shape.dim_v == 128 || shape.dim_v == 256) return nullptr;
+  return "out of 8 bits is for a d_v of 128 or 256";
 }
 
 int constant_page_size(std::int64_t page_size) {

@@ -28,9 +28,10 @@ inline constexpr int kVariants = 8;
 // Everything that is a constant of a kernel.
 struct Shape {
   Variant variant = Variant::decode;
-  Dtype element = Dtype::bf16;  // of what is multiplied, and of the results
+  Dtype element = Dtype::bf16;  // of what is multiplied
   Dtype q = Dtype::bf16;        // element, e4m3 or e5m2
   Dtype cache = Dtype::bf16;    // of keys and values: element, e4m3, e5m2 or i8
+  Dtype out = Dtype::bf16;      // of the results: element, or with a scale for each 128 e4m3 or e5m2
   bool token_scales = false;    // keys and values have a scale a token and head
   bool mask = false;            // the custom one
   int dim_k = 0;                // multiples of 8, up to kMaxDim
@@ -44,6 +45,7 @@ struct Shape {
   int copy_bytes = 16;  // 16, or 4 where rows are not aligned to 16
 
   bool is_wide() const;
+  bool codes_results() const { return bytes_of(out) == 1; }
   int cache_bytes() const { return static_cast<int>(bytes_of(cache)); }
   // Bytes of keys and values that are copied at once.
   int cache_copy_bytes() const {
@@ -54,6 +56,8 @@ inline constexpr int kMaxDim = 1024, kMaxNarrowDim = 256;
 inline bool Shape::is_wide() const { return dim_k > kMaxNarrowDim || dim_v > kMaxNarrowDim; }
 // What queries, keys and values may be where heads are wide, or null where these are such.
 const char* refusal_of_wide(const Shape& shape);
+// The same of results of 8 bits.
+const char* refusal_of_coded_results(const Shape& shape);
 
 // The page size as a constant: itself where that makes a faster kernel, else 0.
 int constant_page_size(std::int64_t page_size);

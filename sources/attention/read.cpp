@@ -185,6 +185,39 @@ void read_query_scale(const quern_attention_args& args, const Tensor& q, const P
   }
 }
 
+// Results: what is multiplied is of their dtype, or where they have 8 bits of that of q, else of k.
+Tensor read_results(const quern_attention_args& args, const Tensor& q, const Place& place, Shape& shape) {
+  const Dtype dtype = args.out != nullptr ? dtype_of(args.out->dtype) : Dtype::other;
+  if (dtype == Dtype::e4m3 || dtype == Dtype::e5m2 || dtype == Dtype::u8) {
+    const Tensor out = read_fp8(args.out, "out", 3, args.out_type, "out_type", place);
+    const Dtype keys = args.k != nullptr ? dtype_of(args.k->dtype) : Dtype::other;
+    shape.element = bytes_of(q.dtype) != 1 ? q.dtype : keys == Dtype::f16 ? keys : Dtype::bf16;
+    shape.out = out.dtype;
+    return out;
+  }
+  if (args.out_type != QUERN_FP8_AS_TENSOR)
+    refuse_value("out_type", std::int64_t{args.out_type}, "0, unless out is uint8, e4m3 or e5m2");
+  const Tensor out = read(args.out, "out", 3, {Dtype::f16, Dtype::bf16, Dtype::e4m3, Dtype::e5m2, Dtype::u8}, place);
+  if (bytes_of(q.dtype) != 1 && out.dtype != q.dtype)
+    refuse_dtype("out", args.out->dtype, {q.dtype, Dtype::e4m3, Dtype::e5m2, Dtype::u8});
+  shape.element = shape.out = out.dtype;
+  return out;
+}
+void read_result_scale(const quern_attention_args& args, const Tensor& out, const Place& place, const Shape& shape,
+                       q::AttentionParams& p) {
+  if (!shape.codes_results()) {
+    if (args.out_scale != nullptr) refuse("out_scale is given; it must be NULL unless out has 8 bits");
+    return;
+  }
+  if (const char* refusal = refusal_of_coded_results(shape)) refuse(refusal);
+  const Tensor scale = read(args.out_scale, "out_scale", 2, {Dtype::f32}, place);
+  expect_extent(scale, "out_scale", 0, out.shape[0]);
+  expect_extent(scale, "out_scale", 1, out.shape[1] * (shape.dim_v / q::kScaleGroup));
+  expect_apart(scale, "out_scale");
+  p.out_scale = reinterpret_cast<float*>(scale.data);
+  p.out_scale_stride_token = scale.strides[0], p.out_scale_stride_group = scale.strides[1];
+}
+
 void read_custom_mask(const quern_attention_args& args, const Place& place, std::int64_t batch, Problem& problem) {
   if (args.mask == nullptr) {
     if (args.mask_indptr != nullptr) refuse("mask_indptr is given; it must be NULL without mask");
@@ -224,9 +257,7 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
   shape.copy_bytes = alignment == 16 ? 16 : 4;
 
   const Tensor q = read_queries(args, place);
-  const Tensor out = read(args.out, "out", 3, {Dtype::f16, Dtype::bf16}, place);
-  if (bytes_of(q.dtype) != 1 && out.dtype != q.dtype) refuse_dtype("out", args.out->dtype, {q.dtype});
-  shape.element = out.dtype;
+  const Tensor out = read_results(args, q, place, shape);
   shape.q = q.dtype;
   shape.dim_k = read_dim(q, "q", 2);
   expect_unit_stride(q, "q", 2);
@@ -253,6 +284,7 @@ Problem read_problem(const quern_attention_args& args, const jit::DeviceInfo& de
   expect_extent(out, "out", 2, shape.dim_v);
   expect_unit_stride(out, "out", 2);
   expect_aligned(out, "out", alignment);
+  read_result_scale(args, out, place, shape, p);
   if (args.lse != nullptr) {
     const Tensor lse = read(args.lse, "lse", 2, {Dtype::f32}, place);
     expect_extent(lse, "lse", 0, problem.total_q);

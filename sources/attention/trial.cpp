@@ -12,11 +12,13 @@ namespace {
 using namespace verify;
 
 constexpr std::int64_t kQueries[] = {1, 2, 7, 20, 70, 150};
+constexpr std::int64_t kGroup = 128;  // results that share a scale
 
 bool is_coded(Dtype dtype) { return bytes_of(dtype) == 1; }
 
 void make(const Given& given, int which, Trial& trial) {
-  const Dtype dtype = given.dtype("dtype"), q_type = given.dtype("q", dtype), cache = given.dtype("cache", dtype);
+  const Dtype dtype = given.dtype("dtype"), q_type = given.dtype("q", dtype), cache = given.dtype("cache", dtype),
+              result = given.dtype("out", dtype);
   const std::int64_t dim_k = given.integer("dim_k"), dim_v = given.integer("dim_v", dim_k),
                      group = given.integer("group", 1), kv_heads = 2, heads = group * kv_heads,
                      queries = kQueries[which];
@@ -58,12 +60,15 @@ void make(const Given& given, int which, Trial& trial) {
   // Probabilities are rounded to the dtype before they are multiplied with the values.
   const bool codes = q_type != dtype || cache != dtype;
   const double slack = codes ? 0x1p-4 : dtype == Dtype::bf16 ? 0x1p-6 : 0x1p-9;
-  Field &out = trial.result(dtype, {all.total_q(), heads, dim_v}, slack),
+  Field &out = trial.result(result, {all.total_q(), heads, dim_v}, slack),
+        *const out_scale =
+            is_coded(result) ? &trial.result(Dtype::f32, {all.total_q(), heads * dim_v / kGroup}, slack) : nullptr,
         &lse = trial.result(Dtype::f32, {all.total_q(), heads}, codes ? 0x1p-6 : 0x1p-12);
   const double cap = given.flag("cap") ? 30 : 0;
   trial.later([=, &q, &k, &v, &out, &lse] {
     out.unknown();
     lse.unknown();
+    if (out_scale != nullptr) out_scale->unknown();
     for (std::int64_t i = 0; i < all.total_q(); ++i) {  // a head of each query
       const std::int64_t b = i / queries, length = all.lengths[static_cast<std::size_t>(b)];
       const std::int64_t own = length - queries + i % queries, h = i * 5 % heads, kv = h / group, row = i * heads + h;
@@ -88,10 +93,20 @@ void make(const Given& given, int which, Trial& trial) {
                             return scaled(v_scale, at) * v.get((at * kv_heads + kv) * dim_v + d);
                           }};
       if (sinks != nullptr) attending.sink = sinks->get(h);
-      lse.truth[static_cast<std::size_t>(row)] = attending.apply(own + 1, dim_v, out.truth.data() + row * dim_v);
+      double* const results = out.truth.data() + row * dim_v;
+      lse.truth[static_cast<std::size_t>(row)] = attending.apply(own + 1, dim_v, results);
+      if (out_scale == nullptr) continue;
+      for (std::int64_t first = 0; first < dim_v; first += kGroup) {
+        double largest = 0;
+        for (std::int64_t d = first; d < first + kGroup; ++d) largest = std::max(largest, std::abs(results[d]));
+        const double by = found_scale(largest, result);
+        out_scale->truth[static_cast<std::size_t>((row * dim_v + first) / kGroup)] = by;
+        for (std::int64_t d = first; d < first + kGroup; ++d) results[d] /= by;
+      }
     }
   });
   args.q = q.tensor(), args.k = k.tensor(), args.v = v.tensor(), args.out = out.tensor(), args.lse = lse.tensor();
+  if (out_scale != nullptr) args.out_scale = out_scale->tensor();
   if (q_scale != nullptr) args.q_scale = q_scale->tensor();
   if (k_scale != nullptr) args.k_scale = k_scale->tensor(), args.v_scale = v_scale->tensor();
   if (slopes != nullptr) args.alibi_slopes = slopes->tensor();

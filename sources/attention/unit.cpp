@@ -24,6 +24,7 @@ constexpr Names<Dtype, 4> kQueries = {
     {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}}};
 constexpr Names<Dtype, 5> kCaches = {
     {{"f16", Dtype::f16}, {"bf16", Dtype::bf16}, {"e4m3", Dtype::e4m3}, {"e5m2", Dtype::e5m2}, {"int8", Dtype::i8}}};
+constexpr Names<Dtype, 4> kResults = kQueries;
 constexpr Names<bool, 2> kScales = {{{"head", false}, {"token", true}}};
 constexpr Names<int, 2> kAlignments = {{{"16", 16}, {"4", 4}}};
 
@@ -61,7 +62,8 @@ constexpr auto kConstants = describe<Shape>(
     number<&Shape::group>("group", "GROUP", {1, 65535}).optional(), PageSize{},
     flag<&Shape::cap>("cap", "CAP").optional(), flag<&Shape::alibi>("alibi", "ALIBI").optional(),
     flag<&Shape::sinks>("sinks", "SINKS").optional(), flag<&Shape::mask>("mask", "CUSTOM_MASK").optional(),
-    choice<&Shape::copy_bytes>("alignment", "COPY_BYTES", kAlignments).optional());
+    choice<&Shape::copy_bytes>("alignment", "COPY_BYTES", kAlignments).optional(),
+    choice<&Shape::out>("out", "OUT_ELEMENT", kResults).optional());
 
 }  // namespace
 
@@ -73,16 +75,19 @@ Constants to_constants(const Shape& shape) { return kConstants.to_constants(shap
 
 Shape from_constants(const Constants& constants) {
   Shape missing;
-  missing.q = missing.cache = Dtype::other;
+  missing.q = missing.cache = missing.out = Dtype::other;
   Shape shape = kConstants.read(constants, missing);
   if (shape.q == Dtype::other) shape.q = shape.element;
   if (shape.cache == Dtype::other) shape.cache = shape.element;
+  if (shape.out == Dtype::other) shape.out = shape.element;
   if (shape.dim_v == 0) shape.dim_v = shape.dim_k;
   const auto refuse = [](const char* text) { throw Error(QUERN_INVALID, std::string("attention: ") + text); };
   if (bytes_of(shape.q) != 1 && shape.q != shape.element) refuse("q must be dtype, e4m3 or e5m2");
   if (bytes_of(shape.cache) != 1 && shape.cache != shape.element) refuse("cache must be dtype, e4m3, e5m2 or int8");
   if (bytes_of(shape.cache) != 1 && shape.token_scales) refuse("scales=token is for a cache of 8 bits");
+  if (bytes_of(shape.out) != 1 && shape.out != shape.element) refuse("out must be dtype, e4m3 or e5m2");
   if (const char* refusal = refusal_of_wide(shape)) refuse(refusal);
+  if (const char* refusal = refusal_of_coded_results(shape)) refuse(refusal);
   const bool wide =
       shape.variant == Variant::wide || shape.variant == Variant::wide_few || shape.variant == Variant::wide_pairs;
   if (wide && !shape.is_wide())

@@ -196,6 +196,33 @@ std::vector<CodedCase> coded_cases() {
   });
   add_product("medium_rows_page_256", Element::e4m3, Element::e4m3, 128, 128,
               [](CodedCase& c) { c.page_size = 256, c.group = 5, c.q_scale = CacheScale::none; });
+  // Results of codes, by every kernel that writes them: whole items and those that are cut, rows that see nothing.
+  for (const Form& form : kForms) {
+    ++turn;
+    const std::string name = std::string("results_") + form.name;
+    add(name, [&](CodedCase& c) {
+      c.sequences = form.sequences, c.dim = 128, c.codes = turn % 2 ? Element::e4m3 : Element::e5m2;
+      c.cache = Element::e4m3, c.scale = CacheScale::head, c.group = turn % 2 ? 3 : 4;
+    });
+    add(name + "_256", [&](CodedCase& c) {
+      c.sequences = form.sequences, c.dim = 64, c.dim_v = 256, c.codes = Element::e4m3, c.element = Element::f16;
+      c.alignment = turn % 2 ? 8 : 0, c.left = 20, c.group = 1;
+    });
+  }
+  add("results_cut", [](CodedCase& c) {
+    c.sequences = {{1, 2100}, {1, 0}, {1, 1300}, {1, 700}}, c.dim = 128, c.codes = Element::e4m3, c.group = 5;
+    c.cache = Element::i8, c.scale = CacheScale::token, c.size = 1e-3;
+  });
+  add("results_of_queries", [](CodedCase& c) {
+    c.sequences = kShort, c.dim = 128, c.codes = Element::e4m3, c.cache = Element::e4m3, c.queries = Element::e4m3;
+    c.scale = c.q_scale = CacheScale::token, c.mask = true, c.cap = 5.0f, c.raw_bytes = true;
+  });
+  add("results_bad_value",
+      [](CodedCase& c) { c.sequences = kShort, c.dim = 128, c.codes = Element::e4m3, c.bad_values = true; });
+  add("results_invariant", [](CodedCase& c) {
+    c.sequences = {{1, 700}, {3, 300}, {70, 200}}, c.dim = 128, c.codes = Element::e4m3, c.cache = Element::e4m3;
+    c.scale = CacheScale::head, c.flags = QUERN_CALL_BATCH_INVARIANT;
+  });
   add("unscaled", [](CodedCase& c) { c.cache = Element::e4m3; });
   add("dim_256", [](CodedCase& c) { c.cache = Element::e5m2, c.scale = CacheScale::token, c.dim = 256, c.group = 1; });
   add("q_e5m2_alone",
@@ -282,6 +309,11 @@ TEST(CodedAttentionRefuses, EveryWrongArgument) {
       {"no such type", {"kv_type", "7"}, [](P p) { p.args.kv_type = 7; }},
       {"q's type", {"q_type"}, [](P p) { p.args.q_type = QUERN_FP8_E4M3; }},
       {"out of 8 bits", {"out", "f16"}, [](P p) { p.out.box().tensor.dtype = {kDLInt, 8, 1}; }},
+      {"out of codes of another length",
+       {"out", "d_v", "128"},
+       [](P p) { p.out.box().tensor.dtype = Element(Element::e4m3).type(); }},
+      {"out_type", {"out_type", "0"}, [](P p) { p.args.out_type = QUERN_FP8_E4M3; }},
+      {"out_scale of 16 bits", {"out_scale", "NULL"}, [](P p) { p.args.out_scale = p.out_scale.tensor(); }},
       {"out's dtype", {"out", "bf16"}, [](P p) { p.out.box().tensor.dtype = dtype_of(Format::f16); }},
       {"q_scale of 16 bits", {"q_scale", "NULL"}, [](P p) { p.args.q_scale = p.q_scale.tensor(); }},
       {"k_scale's dtype", {"k_scale", "f32"}, [](P p) { p.k_scale.box().tensor.dtype = kInt32; }},
@@ -306,6 +338,31 @@ TEST(CodedAttentionRefuses, EveryWrongArgument) {
         return [&p] {
           p.out.download();
           return p.out.is_untouched(0, 0, 0);
+        };
+      });
+}
+
+TEST(CodedAttentionRefuses, WrongScalesOfResults) {
+  using P = CodedAttention&;
+  const std::vector<Mistake<CodedAttention>> mistakes = {
+      {"none", {"out_scale", "NULL"}, [](P p) { p.args.out_scale = nullptr; }},
+      {"dtype", {"out_scale", "f32"}, [](P p) { p.out_scale.box().tensor.dtype = kInt32; }},
+      {"rank", {"out_scale", "dimensions"}, [](P p) { p.out_scale.box().tensor.ndim = 1; }},
+      {"tokens", {"out_scale.shape[0]"}, [](P p) { p.out_scale.box().shape[0] = 3; }},
+      {"groups", {"out_scale.shape[1]", "8"}, [](P p) { p.out_scale.box().shape[1] = 4; }},
+      {"laid over each other", {"out_scale"}, [](P p) { p.out_scale.box().strides[1] = 0; }},
+      {"bytes without a type", {"out_type"}, [](P p) { p.out.box().tensor.dtype = {kDLUInt, 8, 1}; }},
+  };
+  CodedCase c;
+  c.name = "refusals of results";
+  c.codes = Element::e4m3, c.dim = 64, c.dim_v = 256;
+  expect_all_refused(
+      mistakes, ThreeCalls<quern_attention_args>{quern_attention, quern_attention_workspace, quern_attention_prepare},
+      [&] { return std::make_unique<CodedAttention>(c); },
+      [](CodedAttention& p) {
+        return [&p] {
+          p.out.download(), p.out_scale.download();
+          return p.out.is_untouched(0, 0, 0) && p.out_scale.is_untouched(0, 0);
         };
       });
 }

@@ -45,7 +45,8 @@ CodedAttention::CodedAttention(const CodedCase& c)
       q(c.queries.value_or(c.element), {c.total_q(), c.heads(), c.dim}),
       k(cache_of(c.dim)),
       v(cache_of(c.v())),
-      out(c.element, {c.total_q(), c.heads(), c.v()}),
+      out(c.codes.value_or(c.element), {c.total_q(), c.heads(), c.v()}),
+      out_scale(Element::f32, {c.total_q(), c.heads() * ((c.v() + 127) / 128)}, {1, (c.total_q() + 3) / 4 * 4}),
       lse(Element::f32, {c.total_q(), c.heads()}),
       q_scale(query_scale_of(c)),
       k_scale(scale_of()),
@@ -201,6 +202,7 @@ void CodedAttention::set_args() {
   if (c_.causal) args.flags |= QUERN_ATTENTION_CAUSAL;
   args.alignment = c_.alignment;
   args.q = q.tensor(), args.k = k.tensor(), args.v = v.tensor(), args.out = out.tensor(), args.lse = lse.tensor();
+  if (c_.codes) args.out_scale = out_scale.tensor();
   args.lengths = lengths.tensor(), args.cu_q = cu_q.tensor();
   if (c_.ragged) {
     args.cu_kv = cu_kv.tensor();
@@ -219,12 +221,13 @@ void CodedAttention::set_args() {
   const auto type = [](Element element) { return element.kind() == Element::e4m3 ? QUERN_FP8_E4M3 : QUERN_FP8_E5M2; };
   for (Array* x : {&k, &v}) x->box().tensor.dtype = {kDLUInt, 8, 1};
   args.kv_type = type(k.element());
+  if (c_.codes) out.box().tensor.dtype = {kDLUInt, 8, 1}, args.out_type = type(out.element());
   if (q.element().bytes() == 1) q.box().tensor.dtype = {kDLUInt, 8, 1}, args.q_type = type(q.element());
 }
 
 void CodedAttention::run(quern_context* on) {
-  for (Array* x : {&q, &k, &v, &out, &lse, &q_scale, &k_scale, &v_scale, &lengths, &cu_q, &cu_kv, &table, &mask,
-                   &mask_indptr, &mask_keys, &slopes})
+  for (Array* x : {&q, &k, &v, &out, &out_scale, &lse, &q_scale, &k_scale, &v_scale, &lengths, &cu_q, &cu_kv, &table,
+                   &mask, &mask_indptr, &mask_keys, &slopes})
     x->upload();
   auto error = sized<quern_error>();
   ASSERT_EQ(quern_attention_workspace(on, &args, &args.workspace_size, &error), QUERN_OK) << error.text;
@@ -234,7 +237,7 @@ void CodedAttention::run(quern_context* on) {
   args.flags |= QUERN_CALL_CACHED_ONLY;
   ASSERT_EQ(quern_attention(on, &args, &error), QUERN_OK) << error.text;
   synchronize();
-  out.download(), lse.download();
+  out.download(), out_scale.download(), lse.download();
 }
 
 bool CodedAttention::sees(std::int64_t sequence, std::int64_t query, std::int64_t key) const {
@@ -304,6 +307,15 @@ bool CodedAttention::may_multiply_codes() const {
          (most > 64 || (c_.flags & QUERN_CALL_BATCH_INVARIANT) != 0);
 }
 
+// That of the 128 results from `first` on, each of which may be off by so much.
+bool CodedAttention::scale_is_right(double scale, const std::vector<double>& results, std::size_t first,
+                                    double allowed) const {
+  double largest = 0.0;
+  for (std::size_t d = first; d < first + 128; ++d) largest = std::max(largest, std::fabs(results[d]));
+  if (largest == 0.0) return scale == 1.0;
+  return std::fabs(scale * c_.codes->largest() - largest) <= allowed + 1e-6 * largest;
+}
+
 void CodedAttention::check() {
   // Products of 8 bits: weights are e4m3 too, and sums of products keep some 14 bits on the way.
   const bool codes = may_multiply_codes();
@@ -327,7 +339,18 @@ void CodedAttention::check() {
         const double allowed = 1.01 * (unit * largest + of_weights * row.by_weights) +
                                (8e-6 + of_sums) * (1.0 + row.logits) * (row.size + (codes ? largest : 0.0)) + least;
         for (std::size_t d = 0; d < row.out.size(); ++d) {
-          wrong += !(std::fabs(out.get(token, h, static_cast<std::int64_t>(d)) - row.out[d]) <= allowed);
+          const auto column = static_cast<std::int64_t>(d);
+          double given = out.get(token, h, column), of_code = 0.0;
+          if (c_.codes) {
+            const double scale = out_scale.get(token, h * (c_.v() / 128) + column / 128);
+            wrong += !scale_is_right(scale, row.out, d / 128 * 128, allowed);
+            // A code is off by half of what lies between two.
+            const bool e4m3 = c_.codes->kind() == Element::e4m3;
+            const double least_code = e4m3 ? 0x1p-10 : 0x1p-17;
+            given *= scale;
+            of_code = std::max((std::fabs(row.out[d]) + allowed) * (e4m3 ? 0x1p-4 : 0x1p-3), scale * least_code);
+          }
+          wrong += !(std::fabs(given - row.out[d]) <= allowed + 1.001 * of_code);
         }
         const double given = lse.get(token, h);
         wrong += row.lse == -kInfinity ? given != -kInfinity

@@ -1,5 +1,5 @@
-// Attention over caches of 8 bits with scales, with queries of 8 bits, custom masks and numbers that are not finite: a
-// case, its tensors, and what it gives by fp64 maths on the very codes and scales.
+// Attention over caches of 8 bits with scales, with queries and results of 8 bits, custom masks and numbers that are
+// not finite: a case, its tensors, and what it gives by fp64 maths on the very codes and scales.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,8 +18,8 @@ enum class CacheScale { none, tensor, head, token };
 
 struct CodedCase {
   std::string name;
-  Element element = Element::bf16;        // of the results
-  std::optional<Element> cache, queries;  // else element
+  Element element = Element::bf16;               // of the results
+  std::optional<Element> cache, queries, codes;  // codes: of the results; else element
   std::vector<Lengths> sequences = {{1, 100}, {1, 33}, {1, 5}, {1, 64}};
   CacheScale scale = CacheScale::none, q_scale = CacheScale::none;
   double spread = 1.0;  // scales of tokens differ by powers of e of about so much
@@ -62,6 +62,7 @@ class CodedAttention {
   bool sees(std::int64_t sequence, std::int64_t query, std::int64_t key) const;
   // Whether a target may multiply the codes themselves.
   bool may_multiply_codes() const;
+  bool scale_is_right(double scale, const std::vector<double>& results, std::size_t first, double allowed) const;
   Array cache_of(std::int64_t dim) const;
   Array scale_of() const;
   std::int64_t page_of(std::int64_t sequence, std::int64_t key) const;
@@ -78,7 +79,8 @@ class CodedAttention {
   std::vector<unsigned char> bits_;
 
  public:
-  Array q, k, v, out, lse, q_scale, k_scale, v_scale, lengths, cu_q, cu_kv, table, mask, mask_indptr, mask_keys, slopes;
+  Array q, k, v, out, out_scale, lse, q_scale, k_scale, v_scale, lengths, cu_q, cu_kv, table, mask, mask_indptr,
+      mask_keys, slopes;
 };
 
 }  // namespace quern::test

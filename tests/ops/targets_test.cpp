@@ -92,6 +92,7 @@ constexpr const char* kOthers[] = {
     "kv_copy_pages * chunk_bytes=16",
     "attention * variant=decode dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16",
     "attention * variant=decode dtype=f16 cache=int8 scales=token dim_k=128 group=4 page_size=16",
+    "attention * variant=decode dtype=bf16 out=e4m3 dim_k=128 group=4 page_size=16",
     "attention * variant=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
     "attention * variant=large dtype=bf16 q=e4m3 cache=e4m3 dim_k=128 group=4 page_size=64",
     "attention * variant=large dtype=bf16 dim_k=128 group=4 page_size=16 mask=1",
@@ -249,6 +250,7 @@ TEST(TargetsWithWarpgroups, TakeAttention) {
            "attention * variant=warpgroups dtype=bf16 cache=e4m3 scales=token dim_k=256 page_size=16\n"
            "attention * variant=streams dtype=bf16 dim_k=128 group=4 page_size=16\n"
            "attention * variant=streams dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16\n"
+           "attention * variant=streams dtype=bf16 cache=e4m3 dim_k=128 group=4 page_size=16 out=e4m3\n"
            "attention * variant=streams dtype=f16 cache=int8 scales=token dim_k=128 group=8 page_size=64\n"
            "attention * variant=streams dtype=bf16 q=e4m3 cache=e5m2 dim_k=64 group=8 page_size=0 mask=1 cap=1\n"
            "attention * variant=streams dtype=f16 q=e5m2 dim_k=96 dim_v=64 page_size=0\n"
@@ -257,7 +259,7 @@ TEST(TargetsWithWarpgroups, TakeAttention) {
            "attention * variant=wide_few dtype=bf16 dim_k=512 dim_v=264 group=4 page_size=0\n"
            "attention * variant=wide_pairs dtype=bf16 dim_k=512 group=4 page_size=64\n"
            "attention * variant=wide_pairs dtype=f16 dim_k=1024 page_size=ragged mask=1 cap=1 alibi=1 sinks=1\n");
-  EXPECT_EQ(warmed.size(), 18u);
+  EXPECT_EQ(warmed.size(), 19u);
   expect_compiled(warmed);
   print_resources(context.get(), "sm_90a", warmed);
   each_entry(context.get(), "sm_90a", warmed, [](const quern_entry& entry) {

@@ -28,6 +28,26 @@ def test_bfloat16_arrays_and_their_bits_give_the_same(context, rng):
     np.testing.assert_array_equal(bits.array, out.view(np.uint16))
 
 
+@pytest.mark.parametrize("of", ["e4m3", "e5m2"])
+def test_results_of_8_bits_come_with_their_scales(context, rng, of):
+    case = Case([1, 1, 1], [40, 17, 90], d_v=256).make(rng, ml_dtypes.bfloat16)
+    out, scale = context.attention(case.q, case.k, case.v, **case.arguments(), out_dtype=of)
+    kind, largest, unit = {"e4m3": ("float8_e4m3fn", 448, 1 / 16), "e5m2": ("float8_e5m2", 57344, 1 / 8)}[of]
+    assert out.dtype == getattr(ml_dtypes, kind) and scale.shape == (3, 8) and scale.dtype == np.float32
+    assert scale.strides == (4, 16)  # tokens contiguous, a multiple of four of them: what a product reads fastest
+    truth = case.out.reshape(3, 8, 128)
+    most = np.abs(truth).max(-1)
+    np.testing.assert_allclose(scale, most / largest, rtol=0.02)
+    given = out.astype(np.float64).reshape(3, 8, 128) * scale[:, :, None]
+    assert (np.abs(given - truth) <= (np.abs(truth) + 0.01) * unit + 0.02 * most[:, :, None]).all()
+    raw, again = np.zeros(out.shape, np.uint8), np.zeros((3, 8), np.float32)
+    given = {"out": raw, "out_scale": again, "out_type": of}
+    returned = context.attention(case.q, case.k, case.v, **case.arguments(), **given, return_lse=True)
+    assert returned[0] is raw and returned[1] is again and returned[2].shape == (3, 4)
+    np.testing.assert_array_equal(raw, out.view(np.uint8))
+    np.testing.assert_array_equal(again, scale)
+
+
 def test_strides_are_honoured(context, rng):
     case = Case([4, 1], [40, 17]).make(rng, np.float16)
     expected = context.attention(case.q, case.k, case.v, **case.arguments())

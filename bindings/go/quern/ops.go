@@ -331,6 +331,8 @@ type Attention struct {
 	MaskKeys    *Tensor
 	QType       int32
 	KvType      int32
+	OutScale    *Tensor
+	OutType     int32
 }
 
 func (op *Attention) args(held *holder) *C.quern_attention_args {
@@ -367,6 +369,8 @@ func (op *Attention) args(held *holder) *C.quern_attention_args {
 	args.mask_keys = op.MaskKeys.raw()
 	args.q_type = C.int32_t(op.QType)
 	args.kv_type = C.int32_t(op.KvType)
+	args.out_scale = op.OutScale.raw()
+	args.out_type = C.int32_t(op.OutType)
 	return args
 }
 

@@ -109,7 +109,7 @@ public final class Ops {
   /** quern_attention_args. */
   public static final class Attention extends Op<Attention> {
     public Attention() {
-      super("attention", 224);
+      super("attention", 240);
     }
 
     public Attention flags(int value) {
@@ -230,6 +230,14 @@ public final class Ops {
 
     public Attention kvType(int value) {
       return integer(220, value);
+    }
+
+    public Attention outScale(Tensor value) {
+      return tensor(224, value);
+    }
+
+    public Attention outType(int value) {
+      return integer(232, value);
     }
   }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .arrays import empty, shape_of
+from .arrays import element, empty, empty_scales, shape_of
 from .ops import Ops
 
 
@@ -40,12 +40,13 @@ class Attention(Ops):
         mask_keys: Any = None,
         out: Any = None,
         out_dtype: object | None = None,
+        out_scale: Any = None,
         lse: Any = None,
         return_lse: bool = False,
         **launch: Any,
     ) -> Any:
         """Attention of ragged queries over a paged or ragged KV cache; returns out, or (out, lse) where lse was given
-        or asked for.
+        or asked for; of 8 bits (out, out_scale) or (out, out_scale, lse).
 
         q             [total_q, heads, d_k], f16, bf16, e4m3 or e5m2 (bytes with q_type="e4m3"), last stride 1; d are
                       multiples of 8 up to 1024, those above 256 for 16 bits
@@ -68,12 +69,17 @@ class Attention(Ops):
         mask          uint8, bits of the last mask_keys[b] keys of each sequence, a row a query, its lowest bit first;
                       mask_indptr [batch+1] int32 are the bytes where the sequences' rows begin; mask_keys [batch] int32
         out           [total_q, heads, d_v], f16 or bf16; None: allocated by q's framework with elements of out_dtype,
-                      None: q's (rows past the last sequence's stay unset)
+                      None: q's (rows past the last sequence's stay unset). With d_v 128 or 256 also e4m3 or e5m2
+                      (bytes with out_type="e4m3")
+        out_scale     of out of 8 bits: [total_q, heads * d_v/128] f32, written; None: allocated
         lse           [total_q, heads] f32, natural logarithm; None: allocated where return_lse is True
         constant_past nothing that may still run writes lengths, cu_q, the pages' numbers, cu_kv, or what k, v and their
                       scales hold of earlier tokens: with programmatic=True they may be read early"""
         if out is None:
             out = empty((*shape_of(q, "q", 3)[:2], shape_of(v, "v")[-1]), q, "out", out_dtype)
+        if out_scale is None and element(out, "out") in ("e4m3", "e5m2", "uint8"):
+            rows, heads, dim = shape_of(out, "out", 3)
+            out_scale = empty_scales((rows,), heads * dim // 128, out, "out_scale")
         if lse is None and return_lse:
             lse = empty(shape_of(q, "q", 3)[:2], q, "lse", "float32")
         if max_kv_len is None:
@@ -83,9 +89,10 @@ class Attention(Ops):
             page_indptr=page_indptr, page_indices=page_indices, cu_kv=cu_kv, alibi_slopes=alibi_slopes, sinks=sinks,
             max_q_len=max_q_len, max_kv_len=max_kv_len, window_left=window_left, window_right=window_right, scale=scale,
             logit_cap=logit_cap, causal=causal, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, mask=mask,
-            mask_indptr=mask_indptr, mask_keys=mask_keys,
+            mask_indptr=mask_indptr, mask_keys=mask_keys, out_scale=out_scale,
         )  # fmt: skip
-        return out if lse is None else (out, lse)
+        written = [x for x in (out, out_scale, lse) if x is not None]
+        return written[0] if len(written) == 1 else tuple(written)
 
     def merge_state(
         self, out_a: Any, lse_a: Any, out_b: Any, lse_b: Any, *, out: Any = None, lse: Any = None, **launch: Any

@@ -816,6 +816,9 @@ pub struct quern_attention_args {
     pub mask_keys: *const DLTensor,
     pub q_type: i32,
     pub kv_type: i32,
+    pub out_scale: *const DLTensor,
+    pub out_type: i32,
+    pub reserved: u32,
 }
 
 impl Default for quern_attention_args {

@@ -260,6 +260,14 @@ impl<'a> Attention<'a> {
         self.args.kv_type = value;
         self
     }
+    pub fn out_scale(mut self, value: &'a mut TensorMut<'_>) -> Self {
+        self.args.out_scale = value.raw();
+        self
+    }
+    pub fn out_type(mut self, value: i32) -> Self {
+        self.args.out_type = value;
+        self
+    }
 }
 
 // SAFETY: these are the op's own functions, and every field was set through a setter.

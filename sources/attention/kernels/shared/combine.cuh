@@ -8,6 +8,8 @@
 
 #include "attention/kernels/shared/schedule.cuh"
 #include "common/arrival.cuh"
+#include "common/reduce.cuh"
+#include "common/scale.cuh"
 
 namespace q {
 
@@ -28,7 +30,7 @@ QUERN_DEVICE f32* slot_at(const AttentionParams& p, const Piece& piece, i32 i) {
 
 // Where row `row` of KV head `head` goes.
 struct RowPlace {
-  Element* out;
+  OutElement* out;
   f32* lse;
   i32 q_head;
 };
@@ -36,7 +38,7 @@ QUERN_DEVICE RowPlace place_of(const AttentionParams& p, const Sequence& s, i32 
   const i32 q_head = head * kGroup + row % kGroup;
   const i64 token = s.q_begin + row / kGroup;
   RowPlace r;
-  r.out = static_cast<Element*>(p.out) + token * p.out_stride_token + q_head * p.out_stride_head;
+  r.out = static_cast<OutElement*>(p.out) + token * p.out_stride_token + q_head * p.out_stride_head;
   r.lse = p.lse ? p.lse + token * p.lse_stride_token + q_head * p.lse_stride_head : nullptr;
   r.q_head = q_head;
   return r;
@@ -50,6 +52,35 @@ QUERN_DEVICE bool arrived_last(const AttentionParams& p, const Piece& piece, i32
       [&] { return static_cast<u32>(piece.count); });
 }
 
+// A thread's part of a row's results to where they go.
+template <int kWide>
+QUERN_DEVICE void store_results(OutElement* to, const f32 (&v)[kWide]) {
+  u32 packed[kWide / 2];
+  QUERN_UNROLL for (int c = 0; c < kWide; c += 2) packed[c / 2] = pack<Element>(v[c], v[c + 1]);
+  if (COPY_BYTES == 16 && kWide == 8) {
+    store16(to, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
+  } else {
+    QUERN_UNROLL for (int c = 0; c < kWide; c += 2) * reinterpret_cast<u32*>(to + c) = packed[c / 2];
+  }
+}
+// The same of 8 bits, by the scale of the group that neighbouring lanes have together, which the first of them stores.
+// All lanes of a warp call it; `there` is false in one that has no results.
+template <int kWide>
+QUERN_DEVICE void store_codes(OutElement* to, f32* scale, bool there, const f32 (&v)[kWide]) {
+  f32 largest = 0.0f;
+  QUERN_UNROLL for (int c = 0; c < kWide; ++c) {
+    const f32 magnitude = fabs(v[c]);
+    if (magnitude < infinity()) largest = fmax(largest, magnitude);
+  }
+  constexpr int kLanes = kScaleGroup / kWide;
+  const f32 by = scale_for<OutElement>(lanes_reduce<kLanes>(largest, Larger()), false);
+  if (!there) return;
+  QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
+    *reinterpret_cast<u32*>(to + c) = pack_four_fp8<OutElement>(v[c] / by, v[c + 1] / by, v[c + 2] / by, v[c + 3] / by);
+  }
+  if (lane() % kLanes == 0) *scale = by;
+}
+
 // Joins partial results in their order, and writes them to `slot`, or where that is null to `out`; a thread takes kWide
 // columns and kAtOnce (1, 2 or 4) parts at once. What is given begins with row `first` of the tile, and is of kCount
 // rows at most; of kColumns columns from `first_column` on, of which those beyond kDimV are passed over.
@@ -58,8 +89,13 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
                        i32 first = 0, i32 first_column = 0) {
   constexpr int kChunks = kColumns / kWide, kPitch = slot_pitch(kColumns);
   const i32 rows = s.q_len * kGroup - piece.tile * kRows - first;
-  QUERN_ROLLED for (i32 i = Team::index(); i < (rows < kCount ? rows : kCount) * kChunks; i += Team::kThreads) {
-    const i32 given = i / kChunks, row = first + given, column = i % kChunks * kWide, own = first_column + column;
+  const i32 chunks = (rows < kCount ? rows : kCount) * kChunks;
+  // A scale is found by whole warps, whose last lanes may have nothing.
+  const i32 turns = kCodedResults ? round_up(chunks, kWarp) : chunks;
+  QUERN_ROLLED for (i32 i = Team::index(); i < turns; i += Team::kThreads) {
+    const bool there = !kCodedResults || i < chunks;
+    const i32 given = there ? i / kChunks : 0, row = first + given, column = i % kChunks * kWide,
+              own = first_column + column;
     if (kColumns != kDimV && own >= kDimV) continue;
     struct {
       f32 max = -infinity(), sum = 0.0f, row[kWide] = {};
@@ -87,6 +123,7 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
       QUERN_ROLLED for (i32 j = 0; j < from.count; ++j) add(j);
     }
     if (slot) {
+      if (!there) continue;
       QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
         store16(slot + row * kSlotPitch + own + c,
                 {{bits_of(all.row[c]), bits_of(all.row[c + 1]), bits_of(all.row[c + 2]), bits_of(all.row[c + 3])}});
@@ -97,14 +134,16 @@ QUERN_DEVICE void join(const AttentionParams& p, const Sequence& s, const Piece&
     }
     const RowPlace place = place_of(p, s, piece.head, piece.tile * kRows + row);
     const Finished done = finish(p, all.max, all.sum, place.q_head);
-    u32 packed[kWide / 2];
-    QUERN_UNROLL for (int c = 0; c < kWide; c += 2) {
-      packed[c / 2] = pack<Element>(all.row[c] * done.inverse, all.row[c + 1] * done.inverse);
-    }
-    if (COPY_BYTES == 16 && kWide == 8) {
-      store16(place.out + own, {{packed[0], packed[1], packed[kWide / 2 - 2], packed[kWide / 2 - 1]}});
+    f32 result[kWide];
+    QUERN_UNROLL for (int c = 0; c < kWide; ++c) result[c] = all.row[c] * done.inverse;
+    if constexpr (kCodedResults) {
+      const i64 token = s.q_begin + (piece.tile * kRows + row) / kGroup;
+      const i32 group = place.q_head * (kDimV / kScaleGroup) + own / kScaleGroup;
+      store_codes(place.out + own, p.out_scale + token * p.out_scale_stride_token + group * p.out_scale_stride_group,
+                  there, result);
+      if (!there) continue;
     } else {
-      QUERN_UNROLL for (int c = 0; c < kWide; c += 2) * reinterpret_cast<u32*>(place.out + own + c) = packed[c / 2];
+      store_results(place.out + own, result);
     }
     if (own == 0 && place.lse) *place.lse = done.lse;
   }

@@ -11,11 +11,13 @@
 
 namespace q {
 
-using Element = ELEMENT;                                          // f16 or bf16: what is multiplied, and the results
+using Element = ELEMENT;                                          // f16 or bf16: what is multiplied
 using CacheElement = CACHE_ELEMENT;                               // Element, e4m3, e5m2 or i8
 using QueryElement = Q_ELEMENT;                                   // Element, e4m3 or e5m2
+using OutElement = OUT_ELEMENT;                                   // Element, or with scales e4m3 or e5m2
 inline constexpr bool kCoded = sizeof(CacheElement) == 1;         // keys and values have scales, and are widened
 inline constexpr bool kCodedQueries = sizeof(QueryElement) == 1;  // queries have, and are
+inline constexpr bool kCodedResults = sizeof(OutElement) == 1;    // and results have
 inline constexpr bool kTokenScales = TOKEN_SCALES != 0;           // keys and values have a scale a token
 inline constexpr bool kCustomMask = CUSTOM_MASK != 0;
 inline constexpr int kDimK = HEAD_DIM_K;
