@@ -54,6 +54,16 @@ std::vector<GemmCase> ways() {
   each("blocks_by_row", fp8_blocks(), [](GemmCase& c) { c.scales_by_row = true, c.out = Element::bf16; });
   each("blocks_out_scale", fp8_blocks(),
        [](GemmCase& c) { c.out = Element::e4m3, c.out_scale = true, c.power_of_two = true; });
+  // Gated results of codes: whole runs of tiles that share scales, several for a block, and the last of fewer tiles.
+  const auto codes = [](GemmCase& c) { c.gate = true, c.out = Element::e4m3, c.out_scale = true; };
+  each("gate_out_scale", fp8_blocks(), [&](GemmCase& c) { codes(c), c.n = 2304, c.flags = kConstantB; });
+  each("gate_out_scale_one_sm", fp8_blocks(), [&](GemmCase& c) { codes(c), c.n = 896, c.max_sms = 1; });
+  each("gate_out_scale_part", fp8_blocks(),
+       [&](GemmCase& c) { codes(c), c.n = 832, c.max_sms = 2, c.out_padding = 8; });
+  each("gate_out_scale_less", fp8_vectors(),
+       [&](GemmCase& c) { codes(c), c.n = 154, c.out = Element::e5m2, c.power_of_two = true; });
+  each("gate_out_scale_bias", fp8_vectors(), [&](GemmCase& c) { codes(c), c.n = 640, c.bias = Element::bf16; });
+  each("gate_out_scale_batched", gemm_of(Element::bf16), [&](GemmCase& c) { codes(c), c.batch = 3, c.n = 784; });
   each("tensor_scales", fp8_vectors(),
        [](GemmCase& c) { c.scale_a = c.scale_b = Scaling::tensor, c.out = Element::f16; });
   each("other_codes", fp8_blocks(), [](GemmCase& c) { c.a = Element::e5m2; });

@@ -20,6 +20,7 @@ inline constexpr const char* kLines[] = {
     "fp8_gemm host variant=small_m_128x32 scales=blocks gate=1",  // which no trial's extents choose
     // From here on with QUERN_TEST_LONG=1: each takes two seconds to compile, for both sides.
     "attention host variant=medium dtype=f16 dim_k=64 group=1 page_size=0",
+    "attention host variant=streams dtype=bf16 cache=e4m3 out=e4m3 dim_k=128 group=4 page_size=16",
     "attention host variant=medium dtype=f16 cache=e5m2 scales=token dim_k=72 dim_v=40 page_size=0 mask=1",
     "attention host variant=medium dtype=f16 dim_k=40 dim_v=24 group=3 page_size=0 cap=1 alibi=1 sinks=1 alignment=4",
     "fp8_gemm host variant=small_m_64x64 scales=vectors",
@@ -31,6 +32,7 @@ inline constexpr const char* kLines[] = {
     "grouped_fp8_gemm host variant=persistent_128x192 rows=contiguous scales=blocks",
     "fp8_gemm host variant=small_m_64x64 scales=blocks",
     "fp8_gemm host variant=tiny scales=vectors gate=1 out=e5m2 out_scale=1 epilogue=gelu(gate)*up",
+    "fp8_gemm host variant=small_m_64x64 scales=blocks gate=1 out=e4m3 out_scale=1",
     "grouped_fp8_gemm host variant=swap_ab_16 rows=masked scales=blocks gate=1",
     "grouped_fp8_gemm host variant=swap_ab_16 rows=contiguous scales=vectors",
     // Rows by index.

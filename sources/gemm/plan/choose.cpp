@@ -75,6 +75,7 @@ class Options {
       legal_[count_++] = {variant, *t};
       hopper_ = hopper_ || variant == Variant::persistent_128x128;
       swap_ab_ = swap_ab_ || variant == Variant::swap_ab_128;
+      few_ = few_ || is_a(Family::small_m, variant);
     }
   }
 
@@ -85,6 +86,8 @@ class Options {
     for (std::size_t i = 0; i < count_; ++i) {
       const auto& [variant, t] = legal_[i];
       if (is_a(Family::portable, variant) || is_a(Family::tma_mma, variant)) {
+        // Of few rows small_m is by far the faster, which nobody fitted their costs to.
+        if (few_ && facts_of(variant).rows <= kMostSmall && !invariant(problem_)) continue;
         if (hopper_ || !(tuning ? may_tune_portable(variant, t, sizes) : takes_portable(variant, t, sizes))) continue;
         visit(Choice{variant, 1, 1}, t);
         if (is_a(Family::tma_mma, variant)) visit(Choice{variant, kLastWave, 1}, t);
@@ -283,7 +286,7 @@ class Options {
   const Problem& problem_;
   std::array<Legal, kVariants.size()> legal_{};
   std::size_t count_ = 0;
-  bool hopper_ = false, swap_ab_ = false;
+  bool hopper_ = false, swap_ab_ = false, few_ = false;
 };
 
 // Corrects a choice that was made for an out that has a tensor map for an out that has none.

@@ -26,6 +26,8 @@ std::optional<Tiling> tiling_of(const Problem& problem, Variant variant);
 // fast. What a model's kernels are listed by, too.
 std::optional<Tiling> offered(const Shape& kind, Variant variant, const jit::TargetInfo& target);
 std::int64_t tiles_of(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
+// Of small_m: tiles, or where results have scales runs of tiles that one block takes (TileRuns).
+std::int64_t runs_of(const Problem& problem, const Tiling& tiling, const Sizes& sizes);
 // Whether tensor maps can describe the operands: not where a stride of 0 lets one line stand for many.
 bool takes_tensor_maps(const Problem& problem);
 // Whether two blocks of threads may share copies of b by cluster multicast, which the kernel

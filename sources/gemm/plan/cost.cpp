@@ -122,6 +122,10 @@ Work work_of(const Problem& problem, const Tiling& t, const Choice& choice, cons
   const std::int64_t room = blocks > 1 ? most_clusters(static_cast<int>(blocks), sms) * shared
                                        : std::int64_t{sms} * (family == Family::swap_ab ? 1 : t.blocks_per_sm);
   w.rounds = static_cast<double>(div_up(tiles, std::max<std::int64_t>(room, 1)));
+  if (family == Family::small_m && shape.out_scale) {  // whole runs
+    const std::int64_t runs = runs_of(problem, t, sizes), each = 128 / t.out_tile_n(shape.gate);
+    w.rounds = static_cast<double>(div_up(runs, std::max<std::int64_t>(room, 1)) * each);
+  }
   w.from_l2 = static_cast<double>(tiles * k_blocks) * w.copied;
   w.sums = static_cast<double>(choice.parts - 1) / choice.parts * rows * t.tile_n;
   return w;

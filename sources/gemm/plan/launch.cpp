@@ -120,6 +120,7 @@ Plan plan(const Problem& problem, const Choice& choice, const Sizes& sizes) {
   const bool persistent =
       is_a(Family::persistent, variant) || is_a(Family::small_m, variant) || problem.call.sms < all_sms(problem);
   plan.grid = persistent ? std::min(div_up(tiles, peers), slots / peers) * peers : tiles;
+  if (is_a(Family::small_m, variant)) plan.grid = std::min(runs_of(problem, *t, sizes), slots);
   if (!may_stream_k(problem, *t) || tiles == 0 || tiles > kCounters || tiles * k_blocks > kMostUnits) return plan;
   const double busy = static_cast<double>(tiles) / static_cast<double>(div_up(tiles, slots) * slots);
   const std::int64_t contributors = std::min(slots, tiles * k_blocks / kFewestKBlocks);

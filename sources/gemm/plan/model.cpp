@@ -12,6 +12,7 @@ namespace {
 enum class Use : std::uint8_t {
   projection,         // into and out of attention, and out of the MLP
   up,                 // into the MLP, with a gate or an activation
+  up_in_codes,        // the same of few rows, as what leaves the MLP multiplies them
   logits,             // to the vocabulary
   routing,            // to the experts
   absorbed,           // latent attention's products for each head with absorbed weights
@@ -92,6 +93,11 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
     if (gated) {
       shape.gate = true;
       all.push_back(wanted(Use::up, shape, activation + "(gate)*up", dtype, gathered));
+      if (blocks && !grouped) {
+        Shape codes = shape;
+        codes.out = Dtype::e4m3, codes.out_scale = true;
+        all.push_back(wanted(Use::up_in_codes, codes, activation + "(gate)*up", dtype));
+      }
     } else if (bias) {
       all.push_back(wanted(Use::up, shape, activation + "(acc+col2)", dtype, gathered));
     }
@@ -103,6 +109,10 @@ std::vector<Wanted> all_wanted(Tag op, const quern_model& model) {
 // Whether a call of this use can take the variant, for some number of rows.
 bool may_take(const Wanted& wanted, Variant variant, const jit::TargetInfo& target, bool hopper) {
   if (!offered(wanted.shape, variant, target)) return false;
+  if (wanted.use == Use::up_in_codes) {
+    const bool few = offered(wanted.shape, Variant::small_m_64x64, target).has_value();
+    return few ? is_a(Family::small_m, variant) : facts_of(variant).rows <= 64;
+  }
   switch (facts_of(variant).family) {
     case Family::portable:
       // Gathered rows take the portable kernels.
@@ -144,6 +154,8 @@ std::vector<ProductExtents> extents_of(Use use, const quern_model& model, bool g
       }
       all.push_back({hidden, heads * v_head_dim});
       for (const std::int64_t width : widths) all.push_back({hidden, width});
+      break;
+    case Use::up_in_codes:  // tuned as `up` is
       break;
     case Use::up:
       for (const std::int64_t width : widths) all.push_back({gated ? 2 * width : width, hidden});

@@ -97,6 +97,11 @@ std::int64_t tiles_of(const Problem& problem, const Tiling& t, const Sizes& size
   return sizes.groups * div_up(sizes.rows, t.tile_m) * div_up(columns_of(problem), t.out_tile_n(problem.shape.gate));
 }
 
+std::int64_t runs_of(const Problem& problem, const Tiling& t, const Sizes& sizes) {
+  if (!problem.shape.out_scale) return tiles_of(problem, t, sizes);
+  return sizes.groups * div_up(sizes.rows, t.tile_m) * div_up(columns_of(problem), 128);
+}
+
 int parts_of_sliced(const Tiling& t, std::int64_t tiles, std::int64_t k_blocks, int sms) {
   constexpr int kFewestKBlocks = 2;  // of each team
   const std::int64_t room = sms / std::max<std::int64_t>(tiles, 1), most = k_blocks / (kFewestKBlocks * t.teams);

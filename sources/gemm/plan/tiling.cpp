@@ -182,8 +182,10 @@ std::optional<Tiling> tile_small_m(const Shape& shape, const jit::TargetInfo& ta
   const bool split_k = is_a(Family::split_k, shape.variant);
   const int bytes = static_cast<int>(bytes_of(shape.a));
   if (!target.warpgroups || bytes > 2 || shape.transposed_a || shape.transposed_b || shape.copy_bytes != 16) return {};
-  // A scale of results belongs to 128 columns, which would lie in several tiles.
-  if (shape.grouping != Grouping::dense || shape.out_scale || (split_k && shape.gate)) return {};
+  if (shape.grouping != Grouping::dense || (split_k && shape.gate)) return {};
+  // A scale of results belongs to 128 columns, which lie in several tiles. Gated products have no other kernel for
+  // that on Hopper; of these tiles a thread has registers for what it holds of each.
+  if (shape.out_scale && !(shape.gate && shape.variant == Variant::small_m_64x64)) return {};
   Tiling t{};
   t.tile_m = facts_of(shape.variant).rows, t.tile_n = facts_of(shape.variant).columns;
   // The columns of a tile must belong to one block of scales.

@@ -23,7 +23,7 @@ inline constexpr i32 kRowGroups = kTileM / 64, kColumnGroups = COLUMN_GROUPS, kT
 inline constexpr i32 kInterleaved = kConsumers / kTogether, kGroupN = kTileN / kColumnGroups;
 static_assert(kThreads == kConsumerThreads + (1 + kScaleWarps) * kWarp && kTileM == kRowGroups * 64 &&
               kConsumers == kTogether * kInterleaved);
-static_assert(kGrouping == kDense && !kOutScale && kBlockK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 &&
+static_assert(kGrouping == kDense && kBlockK * sizeof(ElementB) == 128 && kOutTileN % 8 == 0 &&
               (!kBlockScale || 128 % kOutTileN == 0));
 // A stage is always used by the same team of warpgroups, which therefore waits for each of its phases. If teams shared
 // a stage, one could mistake the phase of another's k block for its own.

@@ -12,6 +12,46 @@ namespace q {
 inline constexpr i32 kStagedSets = div_up(kInterleaved, 2), kStagedPitch = kTileN + 8;
 inline constexpr i32 kStagedSums = kTileM * kStagedPitch;  // floats of a set
 
+// The tiles of a block, and what a thread of the consumers holds of results until it has those that share a scale: of
+// one row eight columns of each tile. Neighbouring threads have the row's others.
+template <bool runs>
+struct TilesOf {
+  using Type = DenseTiles;
+};
+template <>
+struct TilesOf<true> {
+  using Type = TileRuns;
+};
+using BlockTiles = TilesOf<kOutScale>::Type;
+inline constexpr i32 kHeld = kOutScale ? TileRuns::kTiles : 1, kGroupsOfEight = kOutTileN / kEight;
+static_assert(!kOutScale || (128 % kOutTileN == 0 && kTileM * kGroupsOfEight <= kConsumerThreads));
+struct Held {
+  Eight tiles[kHeld];  // the newest last
+
+  QUERN_DEVICE void take(const Eight& newest) {
+    QUERN_UNROLL for (i32 i = 0; i + 1 < kHeld; ++i) tiles[i] = tiles[i + 1];
+    tiles[kHeld - 1] = newest;
+  }
+  // `to` is where the newest go. All lanes of a warp call it.
+  QUERN_DEVICE void store(const GemmParams& p, const Goal& to) const {
+    const auto goal_of = [&](i32 i) {
+      Goal goal = to;
+      goal.at.column -= (kHeld - 1 - i) * kOutTileN;
+      goal.inside = goal.source >= 0 && goal.at.column < goal.at.columns;
+      return goal;
+    };
+    f32 largest = 0.0f;
+    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) {
+      const Goal goal = goal_of(i);
+      largest = larger_of(largest, goal.at, goal.inside, tiles[i]);
+    }
+    const f32 scale = scale_for<Out>(lanes_reduce<kGroupsOfEight>(largest, Larger()), p.power_of_two != 0);
+    const Goal first = goal_of(0);
+    if (first.inside && first.at.column % 128 == 0) store_scale(p, first.at, scale);
+    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store_eight(p, goal_of(i), divided(tiles[i], scale));
+  }
+};
+
 // What lies in shared memory behind the stages.
 struct Beside {
   f32* block_scales;  // of kStagesOfA k blocks
@@ -112,7 +152,7 @@ QUERN_DEVICE Eight total_scaled(const f32* place, f32 of_row, const f32* of_colu
 }
 
 QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], const Consumer& c,
-                              const Beside& beside) {
+                              const Beside& beside, Held& held) {
   f32* own = beside.staged + c.k_rank % kStagedSets * kStagedSums + c.group * 64 * kStagedPitch;
   if constexpr (kInterleaved == 1) {
     stage_sums<false>(sums, own);
@@ -124,7 +164,7 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
     stage_sums<true>(sums, own);
   }
   sync_named(kStaged, kStagedThreads);
-  constexpr i32 kGroups = kOutTileN / kEight;
+  constexpr i32 kGroups = kGroupsOfEight;
   const i32 left = work.rows - work.row, all = (left < kTileM ? left : kTileM) * kGroups;
   QUERN_ROLLED for (i32 first = 0; first < all; first += kConsumerThreads) {
     const i32 i = first + thread_index();
@@ -133,8 +173,15 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
     const f32* at = beside.staged + row * kStagedPitch + column;
     const f32 of_row = kScaled ? beside.row_scales[row] : 1.0f;
     const f32* of_columns = beside.column_scales + column;
-    finish_eight(p, work, there, row, column, total_scaled(at, of_row, of_columns),
-                 kGate ? total_scaled(at + kOutTileN, of_row, of_columns + kOutTileN) : Eight{});
+    const Eight own = total_scaled(at, of_row, of_columns),
+                up = kGate ? total_scaled(at + kOutTileN, of_row, of_columns + kOutTileN) : Eight{};
+    if constexpr (kOutScale) {
+      const Goal to(p, work, there, row, column);
+      held.take(results_of(p, work, to, own, up));
+      if (TileRuns::ends(work)) held.store(p, to);
+    } else {
+      finish_eight(p, work, there, row, column, own, up);
+    }
   }
 }
 
@@ -144,6 +191,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
   Work work;
   StageState state;
   bool first = true;
+  Held held;
   QUERN_ROLLED while (tiles.next(work)) {
     sum_k_blocks(registers, c, work, state, state, shared, beside.block_scales, stages);
     state.skip(work.end_k_block);
@@ -151,7 +199,7 @@ QUERN_DEVICE void multiply_tiles(const GemmParams& p, Tiles tiles, const Consume
     first = false;
     f32 sums[kSumCount];
     registers.sums.read_all(sums);
-    finish_tile(p, work, sums, c, beside);
+    finish_tile(p, work, sums, c, beside, held);
   }
 }
 
@@ -177,7 +225,7 @@ QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
     sync_warp();
     arrive_named(kBegun, kThreads);
     const Copies copies(p, map_a, map_b, shared, stages[0]);
-    const DenseTiles tiles(p);
+    const BlockTiles tiles(p);
     // Either both operands of the first k blocks, or, if b is constant, b of all stages before the previous grid has
     // finished and then a.
     const bool early = (p.flags & kConstantB) != 0;
@@ -208,7 +256,7 @@ QUERN_KERNEL(quern_gemm_small_m, THREADS, 1, QUERN_PARAM q::GemmParams p, QUERN_
     arrive_named(kMade, kMadeThreads);
   }
   if (w == kMapWarp) fetch_maps(map_a, map_b);
-  const DenseTiles tiles(p);
+  const BlockTiles tiles(p);
   const Beside beside(shared);
   fetch_parameters(p);
   if (kBlockScale && w == kFirstScaleWarp) fetch_scales_of_b(p, tiles);
