@@ -11,6 +11,13 @@ View Model::scales(void* data, std::int64_t rows, std::int64_t columns) const {
   return {data, device_, kF32, {rows, (columns + 127) / 128}, {1, (rows + 3) / 4 * 4}};
 }
 
+// Whether attention's results come as the output projection multiplies them: in steps of single tokens, which take its
+// kernels for few rows. With batch_invariant the bits would depend on what else a step computes.
+bool Model::attends_in_codes() const {
+  return limits_.fp8_weights && size_.most_new == 1 && !limits_.batch_invariant && config_.head_dim % 128 == 0 &&
+         config_.head_dim <= 256;
+}
+
 void Model::run_layer(std::size_t index) {
   const LayerWeights& weights = weights_.layers[index];
   const std::int64_t tokens = size_.tokens;
@@ -22,7 +29,7 @@ void Model::run_layer(std::size_t index) {
   multiply(normed_, tokens, config_.hidden, weights.qkv, config_.qkv_width(), bf16(qkv_, tokens, config_.qkv_width()),
            weights.qkv_bias != nullptr ? &bias : nullptr);
   attend(weights, caches_[index], config_.windows.empty() ? 0 : config_.windows[index]);
-  if (limits_.fp8_weights) quantise(attended_, tokens, config_.q_width());
+  if (limits_.fp8_weights && !attends_in_codes()) quantise(attended_, tokens, config_.q_width());
   multiply(attended_, tokens, config_.q_width(), weights.output, config_.hidden, bf16(delta_, tokens, config_.hidden),
            weights.output_bias != nullptr ? &output_bias : nullptr);
   add_half(weights.attention_post_norm, weights.mlp_norm, limits_.fp8_weights);
@@ -73,8 +80,8 @@ void Model::normalise(bool first, void* weight, bool quantised) {
     quern_quantize_args args{};
     fill(args);
     if (config_.norm_plus_one) args.flags |= QUERN_QUANTIZE_WEIGHT_PLUS_ONE;
-    const View out(quantised_, device_, kE4m3, {size_.tokens, config_.hidden}),
-        scale = scales(scales_, size_.tokens, config_.hidden);
+    const View out(codes_.data, device_, kE4m3, {size_.tokens, config_.hidden}),
+        scale = scales(codes_.scales, size_.tokens, config_.hidden);
     args.out = out, args.scale = scale;
     args.front = QUERN_FRONT_RMSNORM;
     args.scale_kind = QUERN_SCALE_GROUP;
@@ -92,8 +99,8 @@ void Model::normalise(bool first, void* weight, bool quantised) {
 
 void Model::quantise(void* from, std::int64_t rows, std::int64_t columns) {
   quern_quantize_args args{};
-  const View x = bf16(from, rows, columns), out(quantised_, device_, kE4m3, {rows, columns}),
-             scale = scales(scales_, rows, columns);
+  const View x = bf16(from, rows, columns), out(codes_.data, device_, kE4m3, {rows, columns}),
+             scale = scales(codes_.scales, rows, columns);
   args.x = x, args.out = out, args.scale = scale;
   args.scale_kind = QUERN_SCALE_GROUP;
   QUERN_MAKE(calls_, quantize, args);
@@ -102,7 +109,7 @@ void Model::quantise(void* from, std::int64_t rows, std::int64_t columns) {
 // With FP8 weights `from` has been quantised.
 void Model::multiply(void* from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
                      const quern_epilogue* epilogue) {
-  if (by.scales != nullptr) return multiply_fp8(rows, in, by, out, to, epilogue);
+  if (by.scales != nullptr) return multiply_fp8(codes_, rows, in, by, out, to, epilogue);
   quern_gemm_args args{};
   const View a = bf16(from, rows, in), b = bf16(by.data, out, in);
   args.flags = QUERN_GEMM_CONSTANT_B;
@@ -111,23 +118,37 @@ void Model::multiply(void* from, std::int64_t rows, std::int64_t in, const Matri
   QUERN_MAKE(calls_, gemm, args);
 }
 
-void Model::multiply_fp8(std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
-                         const quern_epilogue* epilogue) {
+void Model::multiply_fp8(const Codes& from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out,
+                         const View& to, const quern_epilogue* epilogue) {
   quern_fp8_gemm_args args{};
-  const View a(quantised_, device_, kE4m3, {rows, in}), b(by.data, device_, kE4m3, {out, in}),
-      scale_a = scales(scales_, rows, in), scale_b(by.scales, device_, kF32, {(out + 127) / 128, (in + 127) / 128});
+  const View a(from.data, device_, kE4m3, {rows, in}), b(by.data, device_, kE4m3, {out, in}),
+      scale_a = scales(from.scales, rows, in), scale_b(by.scales, device_, kF32, {(out + 127) / 128, (in + 127) / 128});
   args.flags = QUERN_GEMM_CONSTANT_B;
   args.a = a, args.b = b, args.scale_a = scale_a, args.scale_b = scale_b, args.out = to;
   args.epilogue = epilogue;
   QUERN_MAKE(calls_, fp8_gemm, args);
 }
 
-// delta = down (activation(gate) * up). (The gated product could quantise what it stores, but by a slower kernel.)
+// delta = down (activation(gate) * up). The gated product of few rows quantises what it stores; of more, whose kernels
+// do not, a launch of its own does.
 void Model::multiply_gated(const LayerWeights& weights) {
+  constexpr std::int64_t kFewRows = 64;
   const std::int64_t tokens = size_.tokens, between = config_.intermediate;
   auto gate = demo::sized<quern_epilogue>();
   gate.flags = QUERN_EPILOGUE_GATE;
   gate.activation = config_.activation;
+  const bool in_codes = limits_.fp8_weights && !limits_.batch_invariant, prepares = !calls_.launches();
+  if (in_codes && (tokens <= kFewRows || prepares)) {
+    const std::int64_t rows = std::min(tokens, kFewRows);
+    const View out(gated_codes_.data, device_, kE4m3, {rows, between}),
+        out_scale = scales(gated_codes_.scales, rows, between);
+    auto coded = gate;
+    coded.out_scale = out_scale;
+    multiply(normed_, rows, config_.hidden, weights.gate_up, 2 * between, out, &coded);
+    if (!prepares)
+      return multiply_fp8(gated_codes_, tokens, between, weights.down, config_.hidden,
+                          bf16(delta_, tokens, config_.hidden), nullptr);
+  }
   multiply(normed_, tokens, config_.hidden, weights.gate_up, 2 * between, bf16(gated_, tokens, between), &gate);
   if (limits_.fp8_weights) quantise(gated_, tokens, between);
   multiply(gated_, tokens, between, weights.down, config_.hidden, bf16(delta_, tokens, config_.hidden), nullptr);
@@ -161,7 +182,9 @@ void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t
   QUERN_MAKE(calls_, kv_append, append);
 
   quern_attention_args args{};
-  const View out(attended_, device_, kBf16, {size_.tokens, config_.heads, dim});
+  const bool codes = attends_in_codes();
+  const View out(codes ? codes_.data : attended_, device_, codes ? kE4m3 : kBf16, {size_.tokens, config_.heads, dim}),
+      out_scale = scales(codes_.scales, size_.tokens, config_.q_width());
   args.flags = QUERN_ATTENTION_CAUSAL;
   // What a step was sent is there since its embedding, and earlier tokens' keys since an earlier step.
   if (!limits_.mixed_pages) args.flags |= QUERN_ATTENTION_CONSTANT_PAST;
@@ -170,6 +193,7 @@ void Model::attend(const LayerWeights& weights, const Cache& pages, std::int64_t
   args.scale = config_.attention_scale, args.logit_cap = config_.attention_cap;
   args.q = eights ? q8 : q, args.k = keys, args.v = values, args.out = out;
   if (eights) args.q_scale = q_scale;
+  if (codes) args.out_scale = out_scale;
   args.page_table = table, args.lengths = lengths;
   if (size_.most_new > 1) args.cu_q = cu_q;
   args.max_q_len = static_cast<std::int32_t>(size_.most_new);

@@ -74,8 +74,8 @@ void Model::make_room() {
     const std::int64_t most = std::max(tokens, rows);
     const auto groups = [&](std::int64_t columns) { return (columns + 127) / 128 * ((most + 3) / 4 * 4); };
     const std::int64_t widest = std::max({config_.hidden, config_.q_width(), config_.intermediate});
-    quantised_ = allocate(most * widest, 1);
-    scales_ = allocate(groups(widest), 4);
+    codes_ = {allocate(most * widest, 1), allocate(groups(widest), 4)};
+    gated_codes_ = {gated_, allocate(groups(config_.intermediate), 4)};  // of few rows, which have no others
     queries_ = allocate(tokens * config_.q_width(), 1);
     query_scales_ = allocate(tokens * config_.heads, 4);
   }

@@ -45,6 +45,10 @@ class Model final : public Steps {
     void *keys = nullptr, *values = nullptr;  // [pages, page_size, kv_heads, head_dim]
   };
 
+  struct Codes {
+    void *data = nullptr, *scales = nullptr;
+  };
+
   // model.cpp: a step as a whole
   void make_room();
   void make_rope_table();
@@ -58,6 +62,7 @@ class Model final : public Steps {
 
   // layers.cpp
   void run_layer(std::size_t index);
+  bool attends_in_codes() const;
   void normalise(bool first, void* weight, bool quantised);
   void add_half(void* post_norm, void* next, bool quantised);
   void add_ranks();
@@ -65,8 +70,8 @@ class Model final : public Steps {
   void quantise(void* from, std::int64_t rows, std::int64_t columns);
   void multiply(void* from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
                 const quern_epilogue* epilogue);
-  void multiply_fp8(std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out, const View& to,
-                    const quern_epilogue* epilogue);
+  void multiply_fp8(const Codes& from, std::int64_t rows, std::int64_t in, const Matrix& by, std::int64_t out,
+                    const View& to, const quern_epilogue* epilogue);
   void multiply_gated(const LayerWeights& weights);
   void attend(const LayerWeights& weights, const Cache& cache, std::int64_t window);
   View scales(void* data, std::int64_t rows, std::int64_t columns) const;
@@ -93,8 +98,9 @@ class Model final : public Steps {
   // Of a step: what the layers hand on, all bf16 but the logits.
   void *residual_ = nullptr, *normed_ = nullptr, *qkv_ = nullptr, *attended_ = nullptr, *gated_ = nullptr,
        *delta_ = nullptr, *last_ = nullptr, *logits_ = nullptr;
-  // With FP8 weights: what a product multiplies, e4m3, and a scale for each 128 of a row.
-  void *quantised_ = nullptr, *scales_ = nullptr;
+  // With FP8 weights: what a product multiplies, e4m3, and a scale for each 128 of a row. A gated product writes others
+  // than it reads.
+  Codes codes_, gated_codes_;
   // And with an FP8 cache prompts' queries, a scale for each head of a token.
   void *queries_ = nullptr, *query_scales_ = nullptr;
 

@@ -30,12 +30,15 @@ constexpr const char* kSizes = R"("hidden_size": 128, "num_hidden_layers": 2, "n
 constexpr const char* kGemma = R"("model_type": "gemma2", "hidden_activation": "gelu_pytorch_tanh",
   "query_pre_attn_scalar": 24, "sliding_window": 5, "attn_logit_softcapping": 2.5, "final_logit_softcapping": 6.0)";
 
-std::string config_text(const std::string& own) { return "{" + own + ", " + kSizes + "}"; }
+std::string config_text(const std::string& own, const std::string& sizes = kSizes) {
+  return "{" + own + ", " + sizes + "}";
+}
 
 // Random weights under the names that transformers gives them.
 class Made final : public engine::Checkpoint {
  public:
-  Made(const std::string& own, unsigned seed) : config_(engine::config_of_json(Json::parse(config_text(own)))) {
+  Made(const std::string& own, unsigned seed, const std::string& sizes = kSizes)
+      : config_(engine::config_of_json(Json::parse(config_text(own, sizes)))) {
     std::mt19937 random(seed);
     const auto add = [&](const std::string& name, std::vector<std::int64_t> shape, float most) {
       std::uniform_real_distribution<float> number(-most, most);
@@ -306,6 +309,45 @@ const Family kFamilies[] = {
       {"biases of q, k and v", [](Config& c) { c.qkv_bias = false; }}}},
 };
 INSTANTIATE_TEST_SUITE_P(All, Families, testing::ValuesIn(kFamilies), [](const auto& each) { return each.param.name; });
+
+// With weights of 8 bits a step of single tokens hands codes from attention and from the gated product to what follows:
+// it is as near to the maths as one of two tokens, whose results are quantised by launches of their own.
+TEST(FamiliesInCodes, SingleTokensAreAsNearAsChunks) {
+  const unsigned seed = std::random_device{}();
+  std::printf("seed: %u\n", seed);
+  std::string sizes = kSizes;
+  sizes.replace(sizes.find("\"head_dim\": 32"), 14, "\"head_dim\": 128");
+  const Made made(R"("model_type": "llama")", seed, sizes);
+  const demo::Context context = engine_context();
+  std::mt19937 random(seed);
+  std::vector<std::int32_t> text;
+  for (int i = 0; i < 21; ++i) text.push_back(static_cast<std::int32_t>(random() % 96));
+  const Numbers right = Reference(made, made.config()).logits(text);
+  const auto size_of = [](const Numbers& x) {
+    double sum = 0.0;
+    for (const double each : x) sum += each * each;
+    return std::sqrt(sum / static_cast<double>(x.size()));
+  };
+  for (const bool cache : {false, true}) {
+    engine::Limits limits;
+    limits.sequences = 1, limits.tokens = 20, limits.context = 32, limits.fp8_weights = true, limits.fp8_cache = cache;
+    engine::Model model(context.get(), device_of(context.get()), made, limits);
+    const std::vector<std::int32_t> pages = {1, 0};
+    double off[2];
+    for (const std::size_t count : {1, 2}) {
+      model.step({{{text.begin(), text.end() - static_cast<std::ptrdiff_t>(count)}, 0, &pages, {}}});
+      const auto first = static_cast<std::int64_t>(text.size() - count);
+      model.step({{{text.begin() + first, text.end()}, first, &pages, {}}});
+      Numbers rest = right;
+      const std::vector<float> logits = model.logits();
+      for (std::size_t i = 0; i < rest.size(); ++i) rest[i] -= static_cast<double>(logits[i]);
+      off[count - 1] = size_of(rest);
+    }
+    std::printf("%.4f and %.4f apart of %.4f\n", off[0], off[1], size_of(right));
+    EXPECT_LT(off[0], 1.5 * off[1] + 0.01 * size_of(right));
+    EXPECT_LT(off[0], 0.15 * size_of(right));
+  }
+}
 
 TEST(FamiliesConfig, RefusesWhatItWouldGetWrong) {
   const auto refused = [](const std::string& from, const std::string& to) -> std::string {

@@ -52,6 +52,7 @@ Json config_of(const std::string& type) {
                  {"num_hidden_layers", 2}, {"num_attention_heads", 4}, {"num_key_value_heads", 2},
                  {"head_dim", 64},         {"vocab_size", 512},        {"max_position_embeddings", 256},
                  {"bos_token_id", 0},      {"eos_token_id", 1},        {"torch_dtype", "bfloat16"}};
+  if (type == "mistral") config["head_dim"] = 128;  // whose attention hands on codes
   if (type == "gemma2") {
     config["hidden_activation"] = "gelu_pytorch_tanh";
     config["attn_logit_softcapping"] = 50.0;
