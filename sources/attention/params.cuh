@@ -7,7 +7,7 @@
 namespace q {
 
 // Strides in elements, but for those of the cache. Pointers are on the device; those that do not apply are null.
-struct AttentionParams {
+struct AttentionParamsOfAll {
   const void* queries;  // [total_q, heads, HEAD_DIM_K]
   const void* keys;     // [pages, page_size, kv_heads, HEAD_DIM_K] or [total_kv, kv_heads, HEAD_DIM_K]
   const void* values;
@@ -52,7 +52,10 @@ struct AttentionParams {
   f32 cap;
   i32 side_by_side;   // of parts: as many as are a multiple of the heads, where there are so many
   i32 constant_past;  // what lies in front of this call's tokens, and where, may be read before the launch before ends
-  f32* out_scale;     // of results of 8 bits
+};
+struct AttentionParams : AttentionParamsOfAll {
+  // Of results of 8 bits: kernels of others need not read these, which take a line of parameters of their own.
+  f32* out_scale;
   i64 out_scale_stride_token, out_scale_stride_group;
 };
 

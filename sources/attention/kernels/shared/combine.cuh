@@ -73,10 +73,19 @@ QUERN_DEVICE void store_codes(OutElement* to, f32* scale, bool there, const f32 
     if (magnitude < infinity()) largest = fmax(largest, magnitude);
   }
   constexpr int kLanes = kScaleGroup / kWide;
-  const f32 by = scale_for<OutElement>(lanes_reduce<kLanes>(largest, Larger()), false);
+  if constexpr (kLanes == kWarp) {  // numbers that are not negative are in the order of their bits
+    largest = f32_of(warp_max(bits_of(largest)));
+  } else {
+    largest = lanes_reduce<kLanes>(largest, Larger());
+  }
+  // A quotient's last bit, which a division would get right, is nothing beside what a code rounds off.
+  const f32 by = largest == 0.0f ? 1.0f : fmax(largest * (1.0f / kLargest<OutElement>), 0x1p-126f);
   if (!there) return;
+  f32 code[kWide];
+  const f32 inverse = rcp_approx(by);
+  QUERN_UNROLL for (int c = 0; c < kWide; ++c) code[c] = v[c] * inverse;
   QUERN_UNROLL for (int c = 0; c < kWide; c += 4) {
-    *reinterpret_cast<u32*>(to + c) = pack_four_fp8<OutElement>(v[c] / by, v[c + 1] / by, v[c + 2] / by, v[c + 3] / by);
+    *reinterpret_cast<u32*>(to + c) = pack_four_fp8<OutElement>(code[c], code[c + 1], code[c + 2], code[c + 3]);
   }
   if (lane() % kLanes == 0) *scale = by;
 }

@@ -6,6 +6,19 @@
 
 namespace q {
 
+// The parameters that there are.
+template <bool coded_results>
+struct UsedParams {
+  using Type = AttentionParamsOfAll;
+};
+template <>
+struct UsedParams<true> {
+  using Type = AttentionParams;
+};
+QUERN_DEVICE void fetch_used_parameters(const AttentionParams& p) {
+  fetch_parameters(static_cast<const UsedParams<kCodedResults>::Type&>(p));
+}
+
 // Results that are in shared memory and have not been joined yet, as a reader knows of them.
 struct Left {
   bool any = false;
@@ -185,14 +198,14 @@ QUERN_KERNEL(quern_attention_streams, THREADS, 1, QUERN_PARAM q::AttentionParams
   const int w = shuffle(warp(), 0);
   if (w >= kPipes * kReaders) {
     registers_shrink<kCopyRegisters>();
-    fetch_parameters(p);
+    fetch_used_parameters(p);
     // What may be read early says what there is to copy; PipeCopies waits before it copies what may not.
     if (p.constant_past == 0) wait_for_previous_grid();
     copy_pieces(p, shared, memory);
   } else {
     shared->init();
     registers_grow<kReaderRegisters>();
-    fetch_parameters(p);
+    fetch_used_parameters(p);
     meet_named(kStartBarrier, THREADS);
     wait_for_previous_grid();
     const int pipe = w % kPipes;

@@ -90,39 +90,4 @@ class DenseTiles {
   u32 unit_, end_;  // unsigned, because a block's next unit may lie beyond the last of up to 2^31 - 1
 };
 
-// Tiles whose results have scales: a block takes all of those that the 128 columns of a scale lie in, one behind the
-// other, and then every block_count-th such run. Runs of the same columns are numbered one after the other, so that
-// blocks that run at the same time find the same b in L2. The last run may have tiles beyond the columns.
-class TileRuns {
- public:
-  static constexpr i32 kTiles = div_up(128, kOutTileN);
-
-  QUERN_DEVICE explicit TileRuns(const GemmParams& p)
-      : p_(p), across_(div_up(kGate ? p.n / 2 : p.n, 128)), run_(block_index(0)) {}
-  QUERN_DEVICE bool next(Work& work) {
-    if (run_ >= p_.groups * p_.tiles_m * across_) return false;
-    work = Work{};
-    work.rows = p_.m;
-    work.end_k_block = static_cast<i32>((static_cast<u32>(p_.k) + (kBlockK - 1)) / kBlockK);
-    work.tile = run_;
-    i32 column = run_;
-    if (p_.tiles_m > 1 || p_.groups > 1) {
-      stay_in_branch();
-      column = run_ / p_.tiles_m;
-      work.row = (run_ - column * p_.tiles_m) * kTileM;
-      work.group = column / across_;
-      column -= work.group * across_;
-    }
-    work.column = column * 128 + place_ * kOutTileN;
-    if (++place_ == kTiles) place_ = 0, run_ += block_count(0);
-    return true;
-  }
-  // Whether it is the last of its run.
-  QUERN_DEVICE static bool ends(const Work& work) { return work.column % 128 + kOutTileN >= 128; }
-
- private:
-  const GemmParams& p_;
-  i32 across_, run_, place_ = 0;
-};
-
 }  // namespace q

@@ -115,58 +115,37 @@ QUERN_DEVICE f32 larger_of(f32 largest, const Place& at, bool inside, const Eigh
 QUERN_DEVICE void store_scale(const GemmParams& p, const Place& at, f32 scale) {
   p.out_scale[at.group * p.out_scale_group + at.row * p.out_scale_row + at.column / 128 * p.out_scale_column] = scale;
 }
-QUERN_DEVICE Eight divided(const Eight& v, f32 scale) {
-  Eight r;
-  QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) r.x[i] = v.x[i] / scale;
-  return r;
-}
-
 // Divides eight results by the scale of their block of 128 columns of one row and stores that scale. The block is held
 // by 16 neighbouring lanes; `inside` says whether this lane's results exist.
 template <class T>
 QUERN_DEVICE Eight quantised(const GemmParams& p, const Place& at, bool inside, const Eight& v) {
   const f32 scale = scale_for<T>(lanes_reduce<16>(larger_of(0.0f, at, inside, v), Larger()), p.power_of_two != 0);
   if (inside && at.column % 128 == 0 && at.column < at.columns) store_scale(p, at, scale);
-  return divided(v, scale);
+  Eight r;
+  QUERN_UNROLL for (i32 i = 0; i < kEight; ++i) r.x[i] = v.x[i] / scale;
+  return r;
 }
 
-// Where eight neighbouring results of row `line` of the tile go, from column `column` of the tile's part of out on.
-// `there` is false in a lane without results.
-struct Goal {
-  i32 source;  // the row of a
-  Place at;
-  bool inside;
-
-  QUERN_DEVICE Goal(const GemmParams& p, const Work& work, bool there, i32 line, i32 column)
-      : source(there ? source_row(p, work, line) : -1),
-        at{work.group, work.first_row + work.row + line, work.column + column, kGate ? p.n / 2 : p.n},
-        inside(source >= 0 && at.column < at.columns) {}
-};
-
-// The results, from `sums`, which are either a place in shared memory or values that are scaled already; with a gate
-// `others` are those of the up half.
-template <class Sums>
-QUERN_DEVICE Eight results_of(const GemmParams& p, const Work& work, const Goal& to, const Sums& sums,
-                              const Sums& others) {
-  if (!to.inside) return {};
-  Eight second{};
-  if constexpr (kGate) second = scaled(p, work, to.source, to.at.columns + to.at.column, others);
-  return apply_formula(p, to.at, scaled(p, work, to.source, to.at.column, sums), second);
-}
-QUERN_DEVICE void store_eight(const GemmParams& p, const Goal& to, const Eight& result) {
-  if (!to.inside) return;
-  Out* at = static_cast<Out*>(p.out) + to.at.group * p.out_group + to.at.row * p.out_row + to.at.column;
-  write_eight(at, result, p.out_vectors != 0, to.at);
-}
-
-// Finishes and stores eight neighbouring results. All lanes of a warp must call it.
+// Finishes and stores eight neighbouring results of row `line` of the tile, from column `column` of the tile's part of
+// out on. `sums` are either a place in shared memory or values that are scaled already; with a gate `others` are those
+// of the up half. All lanes of a warp must call it; `there` is false in a lane without results.
 template <class Sums>
 QUERN_DEVICE void finish_eight(const GemmParams& p, const Work& work, bool there, i32 line, i32 column,
                                const Sums& sums, const Sums& others) {
-  const Goal to(p, work, there, line, column);
-  Eight result = results_of(p, work, to, sums, others);
-  if constexpr (kOutScale) result = quantised<Out>(p, to.at, to.inside, result);
-  store_eight(p, to, result);
+  const i32 source = there ? source_row(p, work, line) : -1;
+  const Place at{work.group, work.first_row + work.row + line, work.column + column, kGate ? p.n / 2 : p.n};
+  const bool inside = source >= 0 && at.column < at.columns;
+  Eight result{};
+  if (inside) {
+    Eight second{};
+    if constexpr (kGate) second = scaled(p, work, source, at.columns + at.column, others);
+    result = apply_formula(p, at, scaled(p, work, source, at.column, sums), second);
+  }
+  if constexpr (kOutScale) result = quantised<Out>(p, at, inside, result);
+  if (inside) {
+    Out* to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
+    write_eight(to, result, p.out_vectors != 0, at);
+  }
 }
 
 }  // namespace q

@@ -4,6 +4,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gemm/kernels/shared/dense_tiles.cuh"
 #include "gemm/kernels/sm90/interleaved_k.cuh"
+#include "gemm/kernels/sm90/tile_runs.cuh"
 
 namespace q {
 
@@ -12,45 +13,22 @@ namespace q {
 inline constexpr i32 kStagedSets = div_up(kInterleaved, 2), kStagedPitch = kTileN + 8;
 inline constexpr i32 kStagedSums = kTileM * kStagedPitch;  // floats of a set
 
-// The tiles of a block, and what a thread of the consumers holds of results until it has those that share a scale: of
-// one row eight columns of each tile. Neighbouring threads have the row's others.
+// The tiles of a block, and what its threads hold of results from tile to tile.
+struct Nothing {};
 template <bool runs>
 struct TilesOf {
   using Type = DenseTiles;
+  using Held = Nothing;
 };
 template <>
 struct TilesOf<true> {
   using Type = TileRuns;
+  using Held = HeldRun;
 };
 using BlockTiles = TilesOf<kOutScale>::Type;
-inline constexpr i32 kHeld = kOutScale ? TileRuns::kTiles : 1, kGroupsOfEight = kOutTileN / kEight;
-static_assert(!kOutScale || (128 % kOutTileN == 0 && kTileM * kGroupsOfEight <= kConsumerThreads));
-struct Held {
-  Eight tiles[kHeld];  // the newest last
-
-  QUERN_DEVICE void take(const Eight& newest) {
-    QUERN_UNROLL for (i32 i = 0; i + 1 < kHeld; ++i) tiles[i] = tiles[i + 1];
-    tiles[kHeld - 1] = newest;
-  }
-  // `to` is where the newest go. All lanes of a warp call it.
-  QUERN_DEVICE void store(const GemmParams& p, const Goal& to) const {
-    const auto goal_of = [&](i32 i) {
-      Goal goal = to;
-      goal.at.column -= (kHeld - 1 - i) * kOutTileN;
-      goal.inside = goal.source >= 0 && goal.at.column < goal.at.columns;
-      return goal;
-    };
-    f32 largest = 0.0f;
-    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) {
-      const Goal goal = goal_of(i);
-      largest = larger_of(largest, goal.at, goal.inside, tiles[i]);
-    }
-    const f32 scale = scale_for<Out>(lanes_reduce<kGroupsOfEight>(largest, Larger()), p.power_of_two != 0);
-    const Goal first = goal_of(0);
-    if (first.inside && first.at.column % 128 == 0) store_scale(p, first.at, scale);
-    QUERN_UNROLL for (i32 i = 0; i < kHeld; ++i) store_eight(p, goal_of(i), divided(tiles[i], scale));
-  }
-};
+using Held = TilesOf<kOutScale>::Held;
+static_assert(!kOutScale || (128 % kOutTileN == 0 && kTileM * HeldRun::kGroups <= kConsumerThreads),
+              "a thread has eight of a tile at most");
 
 // What lies in shared memory behind the stages.
 struct Beside {
@@ -151,8 +129,9 @@ QUERN_DEVICE Eight total_scaled(const f32* place, f32 of_row, const f32* of_colu
   return v;
 }
 
+template <class Kept>
 QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (&sums)[kSumCount], const Consumer& c,
-                              const Beside& beside, Held& held) {
+                              const Beside& beside, Kept& held) {
   f32* own = beside.staged + c.k_rank % kStagedSets * kStagedSums + c.group * 64 * kStagedPitch;
   if constexpr (kInterleaved == 1) {
     stage_sums<false>(sums, own);
@@ -164,7 +143,7 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
     stage_sums<true>(sums, own);
   }
   sync_named(kStaged, kStagedThreads);
-  constexpr i32 kGroups = kGroupsOfEight;
+  constexpr i32 kGroups = kOutTileN / kEight;
   const i32 left = work.rows - work.row, all = (left < kTileM ? left : kTileM) * kGroups;
   QUERN_ROLLED for (i32 first = 0; first < all; first += kConsumerThreads) {
     const i32 i = first + thread_index();
@@ -173,14 +152,12 @@ QUERN_DEVICE void finish_tile(const GemmParams& p, const Work& work, const f32 (
     const f32* at = beside.staged + row * kStagedPitch + column;
     const f32 of_row = kScaled ? beside.row_scales[row] : 1.0f;
     const f32* of_columns = beside.column_scales + column;
-    const Eight own = total_scaled(at, of_row, of_columns),
-                up = kGate ? total_scaled(at + kOutTileN, of_row, of_columns + kOutTileN) : Eight{};
     if constexpr (kOutScale) {
-      const Goal to(p, work, there, row, column);
-      held.take(results_of(p, work, to, own, up));
-      if (TileRuns::ends(work)) held.store(p, to);
+      held.take(p, work, there, row, column, total_scaled(at, of_row, of_columns),
+                kGate ? total_scaled(at + kOutTileN, of_row, of_columns + kOutTileN) : Eight{});
     } else {
-      finish_eight(p, work, there, row, column, own, up);
+      finish_eight(p, work, there, row, column, total_scaled(at, of_row, of_columns),
+                   kGate ? total_scaled(at + kOutTileN, of_row, of_columns + kOutTileN) : Eight{});
     }
   }
 }
