@@ -89,10 +89,8 @@ struct Places {
   }
 };
 
-// Barriers by number; 0 is the block's. A consumer's turn to issue products, its own 128 threads, all consumers, those
-// who turn.
-inline constexpr int kTurnBarrier = 1, kGroupBarrier = kTurnBarrier + kConsumers,
-                     kConsumersBarrier = kGroupBarrier + kConsumers;
+// Barriers by number; 0 is the block's. A consumer's own 128 threads, all consumers.
+inline constexpr int kGroupBarrier = 1, kConsumersBarrier = kGroupBarrier + kConsumers;
 // The consumers as a team.
 struct Consumers {
   static constexpr int kThreads = kConsumers * kGroupThreads;

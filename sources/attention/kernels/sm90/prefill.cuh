@@ -77,13 +77,6 @@ struct Consumer {
     sync_named(kGroupBarrier + group, kGroupThreads);
   }
 
-  // Consumers issue products one after the other.
-  QUERN_DEVICE void take_turn() const {
-    if (kTurns) sync_named(kTurnBarrier + group, 2 * kGroupThreads);
-  }
-  QUERN_DEVICE void hand_over() const {
-    if (kTurns) arrive_named(kTurnBarrier + (group + 1 == kConsumers ? 0 : group + 1), 2 * kGroupThreads);
-  }
   // With kTokenScales: those of the block whose logits are in hand.
   template <class S>
   QUERN_DEVICE TokenScales token_scales(const S* of, i32 stage) const {
@@ -115,7 +108,6 @@ struct Consumer {
     PipelineState<kStages> of_k;
     PipelineState<kStagesV> of_v;
     PipelineState<kStages> of_scales;
-    if (group == kConsumers - 1) hand_over();
     Scores x;
     bool under_way = false;  // the scores of the item's first block are in x
     QUERN_ROLLED for (;;) {
@@ -172,7 +164,10 @@ struct Consumer {
               changed = weigh_scores(p, rows, x, softmax, rescale);
             }
           }
-          settle((softmax.sum[0][0] + softmax.sum[0][1]) + (softmax.sum[1][0] + softmax.sum[1][1]));
+          // Of two blocks of weights the branch on their sums holds the wait back already.
+          if constexpr (!kTwoWeights) {
+            settle((softmax.sum[0][0] + softmax.sum[0][1]) + (softmax.sum[1][0] + softmax.sum[1][1]));
+          }
           wgmma_wait<0>();
           if (block < end - 1) release(empty_v, of_v);
           if constexpr (!kTwoWeights) {
@@ -191,7 +186,6 @@ struct Consumer {
             }
           }
           if (!last || under_way) await(full_k, of_k);
-          take_turn();
           wgmma_fence();
           // Where no item follows these are scores of whatever lies there, which nobody looks at.
           multiply_keys(x, of_q.stage, of_k.stage);
@@ -201,7 +195,6 @@ struct Consumer {
           await(full_v, of_v);
           wgmma_fence();
           multiply_values(o, own, of_v.stage);
-          hand_over();
           wgmma_wait<1>(x);
           if (!last) release(empty_k, of_k);
           --block, key -= kBlock;
@@ -225,7 +218,6 @@ struct Consumer {
       write_results(p, s, task.piece, rows, thread, softmax, o, &shared->flag);
       told.done();
     }
-    if (group == 0) take_turn();  // the last one handed over once more
   }
 };
 

@@ -47,8 +47,6 @@ static_assert(kBoxes * kCopySpansK <= kWarp && kBoxes * kCopySpansV <= kWarp, "e
 // multiplied, and scores stay what they are until then.
 inline constexpr bool kTwoWeights = TWO_WEIGHTS != 0;
 static_assert(!kTwoWeights || kQueryStages == 2);
-// Three consumers take turns at issuing products.
-inline constexpr bool kTurns = kConsumers == 3;
 
 // Each warp that is told of tasks arrives once when it has read one.
 inline constexpr u32 kToldWarps = 4 * kConsumers + kCopyWarps + kQueryWarps + 4 * kHelpers;
