@@ -77,9 +77,12 @@ Problem read_problem(const quern_renormalise_args& args, const Runtime& runtime,
 
 void read_limits(const DLTensor* top_ks, const DLTensor* top_ps, const DLTensor* min_ps, std::int32_t top_k,
                  float top_p, float min_p, std::int64_t rows, const Place& place, q::RenormaliseParams* p) {
-  p->top_k = {read_row_numbers<q::i32>(top_ks, "top_ks", Dtype::i32, rows, place), top_k};
-  p->top_p = {read_row_numbers<float>(top_ps, "top_ps", Dtype::f32, rows, place), top_p};
-  p->min_p = {read_row_numbers<float>(min_ps, "min_ps", Dtype::f32, rows, place), min_p};
+  p->top_k.rows = read_row_numbers<q::i32>(top_ks, "top_ks", Dtype::i32, rows, place);
+  p->top_p.rows = read_row_numbers<float>(top_ps, "top_ps", Dtype::f32, rows, place);
+  p->min_p.rows = read_row_numbers<float>(min_ps, "min_ps", Dtype::f32, rows, place);
+  // Field by field: a whole OfRow would bring what stands between it and the next one, which launches that are kept
+  // compare.
+  p->top_k.all = top_k, p->top_p.all = top_p, p->min_p.all = min_p;
   if (top_ks == nullptr && top_k < -1) refuse_value("top_k", std::int64_t{top_k}, "-1 or 0 (off), or more");
   if (top_ps == nullptr && !(top_p >= 0.0f && top_p <= 1.0f)) refuse_value("top_p", double{top_p}, "0 to 1");
   if (min_ps == nullptr && !(min_p >= 0.0f && min_p <= 1.0f)) refuse_value("min_p", double{min_p}, "0 to 1");

@@ -223,8 +223,8 @@ class Reader {
     r.rows = static_cast<q::i32>(problem_.rows()), r.group = p.n + 1, r.n = p.vocab;
     r.lengths = p.lengths;
     r.joint = flag(QUERN_VERIFY_JOINT);
-    r.temperature = {read_row_numbers<float>(args_.temperatures, "temperatures", Dtype::f32, p.batch, call_.place),
-                     flag(QUERN_VERIFY_TEMPERATURE) ? args_.temperature : 1.0f};
+    r.temperature.rows = read_row_numbers<float>(args_.temperatures, "temperatures", Dtype::f32, p.batch, call_.place);
+    r.temperature.all = flag(QUERN_VERIFY_TEMPERATURE) ? args_.temperature : 1.0f;
     if (args_.temperatures == nullptr && !(r.temperature.all >= 0.0f && std::isfinite(r.temperature.all)))
       refuse_value("temperature", double{args_.temperature}, "0 and more, and finite");
     renormalise::read_limits(args_.top_ks, args_.top_ps, args_.min_ps, args_.top_k,
@@ -280,7 +280,8 @@ class Reader {
     r.ids = p.ids, r.ids_stride = p.ids_stride;
     r.status = p.status;
     r.output_counts = s.output_counts, r.output_counts_stride = s.output_counts_stride;
-    r.temperature = {problem_.filtered.params.temperature.rows, problem_.filtered.params.temperature.all};
+    r.temperature.rows = problem_.filtered.params.temperature.rows;
+    r.temperature.all = problem_.filtered.params.temperature.all;
     r.rows = p.n + 1, r.depth = p.depth, r.vocab = p.vocab, r.chunks = s.chunks, r.greedy = greedy();
   }
 

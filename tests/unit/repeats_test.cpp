@@ -137,7 +137,7 @@ class NoMemory final : public jit::Bench {
 std::unique_ptr<jit::Bench> StandIn::bench() { return std::make_unique<NoMemory>(); }
 
 [[gnu::noinline]] void leave_on_stack(int byte) {
-  unsigned char below[512 * 1024];  // a sanitizer's frames are large
+  unsigned char below[32 * 1024];
   std::memset(below, byte, sizeof(below));
   asm volatile("" : : "r"(below) : "memory");
 }
