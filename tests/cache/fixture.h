@@ -163,8 +163,8 @@ class CacheTest : public ::testing::Test {
     return put == Put::stored;
   }
 
-  // The same for as long as it takes, half a minute at most: on a loaded machine others who have the file may look as if
-  // they stood still, and a call is then told to come again.
+  // The same for as long as it takes, half a minute at most: on a loaded machine others who have the file may look as
+  // if they stood still, and a call is then told to come again.
   static bool hit_at_last(Store& store, std::uint64_t number, std::size_t image_size = 5000) {
     const auto end = std::chrono::steady_clock::now() + kWritingPatience;
     while (!hit(store, number, image_size)) {
