@@ -2,6 +2,7 @@
 #include "bindings/engine/inputs.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "bindings/engine/sampling/numbers.h"
@@ -11,6 +12,8 @@ namespace {
 
 // What is sent is sent in rows of so many words, which are shared by as many threads as there are.
 constexpr std::int64_t kWords = 64, kRowBytes = kWords * 4;
+// What stands where a token is to be written; none is.
+constexpr std::int32_t kNoToken = std::numeric_limits<std::int32_t>::min();
 
 }  // namespace
 
@@ -80,9 +83,15 @@ void Inputs::fill(const std::vector<Part>& parts) {
     std::int32_t* const proposed = host<std::int32_t>(drafts_) + i * limits_.drafts;
     std::fill_n(proposed, limits_.drafts, 0);
     std::copy(part.tokens.end() - part.drafts, part.tokens.end(), proposed);
+    host<std::int32_t>(ids_)[i] = kNoToken;
     fill_sampling(part, i, length, &biases);
     ++i;
   }
+}
+
+void Inputs::wait(Stream& stream) const {
+  if (size_.each > 1 || size_.choice != kChoosePlainly) return stream.wait();
+  stream.wait_for(host<std::int32_t>(ids_), size_.sequences, kNoToken);
 }
 
 void Inputs::send(Calls& calls) const {

@@ -51,6 +51,8 @@ class Inputs {
   // What the device writes.
   View accepted() const { return result(accepted_, kI32, {size_.sequences}); }
   View verified() const { return result(verified_, kI32, {size_.sequences, size_.each}); }
+  // Until the tokens of the step are there, where nothing else is asked for; else until all of it is done.
+  void wait(Stream& stream) const;
   // Of the last step, which must have been waited for.
   Next next(std::int64_t sequence, const Part& part) const;
 

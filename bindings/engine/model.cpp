@@ -184,7 +184,7 @@ std::vector<Next> Model::step(const std::vector<Part>& parts) {
   inputs_->lay_out(size);
   inputs_->fill(parts);
   launch();
-  stream_->wait();
+  inputs_->wait(*stream_);
   std::vector<Next> next;
   for (std::size_t i = 0; i < parts.size(); ++i) next.push_back(inputs_->next(static_cast<std::int64_t>(i), parts[i]));
   return next;

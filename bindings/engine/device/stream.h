@@ -27,6 +27,9 @@ class Stream {
   // In order with what was launched before. The host's memory must stay as it is until wait().
   virtual void copy_in(void* to, const void* from, std::size_t bytes) = 0;
   virtual void wait() = 0;
+  // Until no word is `unset` any more: kernels write them to memory of allocate_host(), as the last thing that the host
+  // reads. What was launched may still be ending then.
+  virtual void wait_for(const std::int32_t* words, std::int64_t count, std::int32_t unset) = 0;
   // Replays what `launch` gave to the stream when it was first called with this key; captures it then, and calls
   // `captured` before it is first launched. All kernels must be ready: capturing compiles nothing. A device without
   // graphs launches each time.
