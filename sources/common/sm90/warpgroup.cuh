@@ -13,6 +13,8 @@
 //                                       are to be read next: it keeps their reads behind the wait
 //     settle(v)                         before a wgmma_wait, or a barrier: what v, which is not negative, is computed
 //                                       from is computed while products are under way, and not behind the wait
+//     any_lane(predicate)               whether it holds in any lane of the warp: sooner known than a ballot, where the
+//                                       next product waits for it
 //     matrix_descriptor(shared, layout) layouts are made in common/sm90/layout.cuh
 //
 //   Bytes         permute_bytes_by(low, high, s)

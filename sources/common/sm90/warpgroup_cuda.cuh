@@ -77,6 +77,7 @@ QUERN_DEVICE void wgmma_wait(D&... d) {
 QUERN_DEVICE void settle(f32 v) {
   asm volatile("{.reg .pred p; setp.lt.f32 p, %0, 0f00000000; @p nanosleep.u32 0;}" ::"f"(v) : "memory");
 }
+QUERN_DEVICE bool any_lane(bool predicate) { return __any_sync(0xffffffffu, predicate) != 0; }
 
 // ---- Bytes
 QUERN_DEVICE u32 permute_bytes_by(u32 low, u32 high, u32 selector) { return __byte_perm(low, high, selector); }

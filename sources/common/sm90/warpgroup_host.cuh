@@ -50,6 +50,7 @@ QUERN_DEVICE void wgmma_wait(D&...) {
 }
 
 QUERN_DEVICE void settle(f32) {}
+QUERN_DEVICE bool any_lane(bool predicate) { return ballot(predicate) != 0; }
 
 // ---- Bytes
 QUERN_DEVICE u32 permute_bytes_by(u32 low, u32 high, u32 selector) {

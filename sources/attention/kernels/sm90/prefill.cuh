@@ -171,7 +171,7 @@ struct Consumer {
           wgmma_wait<0>();
           if (block < end - 1) release(empty_v, of_v);
           if constexpr (!kTwoWeights) {
-            if (ballot(changed)) o.scale_rows(rescale);
+            if (any_lane(changed)) o.scale_rows(rescale);
             to_operand<Weight>(x, own);
           }
           const bool last = block == begin;
@@ -190,7 +190,7 @@ struct Consumer {
           // Where no item follows these are scores of whatever lies there, which nobody looks at.
           multiply_keys(x, of_q.stage, of_k.stage);
           if constexpr (kTwoWeights) {
-            if (ballot(changed)) o.scale_rows(rescale);
+            if (any_lane(changed)) o.scale_rows(rescale);
           }
           await(full_v, of_v);
           wgmma_fence();

@@ -52,8 +52,9 @@ struct TokenScales {
 
 // Of a thread's two rows: the maximum in units of log2, and sums of weights in two parts, each an independent chain.
 struct RowSoftmax {
-  bool grows = false;  // of a row of the warp it has just been outgrown: it is looked for in the next block, too
-  f32 values = 0.0f;   // with kTokenScales: the sums of values are to be multiplied by it, a power of two or 0
+  bool seek = true;   // the maximum in the next block, too: of a row of the warp there is none yet or, of e4m3, it has
+                      // just been outgrown
+  f32 values = 0.0f;  // with kTokenScales: the sums of values are to be multiplied by it, a power of two or 0
   f32 max[2] = {-infinity(), -infinity()};
   f32 sum[2][2] = {{0.0f, 0.0f}, {0.0f, 0.0f}};
 };
@@ -213,9 +214,8 @@ QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Rows& rows, const S
   QUERN_UNROLL for (int h = 0; h < 2; ++h) factor[h] = factor_of(p, rows, h);
   f32 shrink = 1.0f, inverse = 1.0f;
   if constexpr (kTokenScales) shrink = follow_scales(*scales, softmax), inverse = inverse_of_values(softmax);
-  bool changed = false, sought = ballot(softmax.max[0] == -infinity() || softmax.max[1] == -infinity()) != 0;
+  bool changed = false, sought = softmax.seek;
   rescale[0] = rescale[1] = 1.0f;
-  if (kTwoOfEights && softmax.grows) sought = true;
   bool outgrown = false;
   f32 sum[2][2];
   QUERN_ROLLED for (;;) {
@@ -268,10 +268,11 @@ QUERN_DEVICE bool weigh_into(const AttentionParams& p, const Rows& rows, const S
       few = sum[0][0] + sum[0][1] <= kLargestSum && sum[1][0] + sum[1][1] <= kLargestSum;
     }
     if (sought) {
-      if constexpr (kTwoOfEights) softmax.grows = ballot(outgrown) != 0;
+      const bool none = softmax.max[0] == -infinity() || softmax.max[1] == -infinity();
+      softmax.seek = any_lane(none || (kTwoOfEights && outgrown));
       break;
     }
-    if (ballot(!few) == 0) break;
+    if (!any_lane(!few)) break;
     sought = true;
   }
   QUERN_UNROLL for (int h = 0; h < 2; ++h) {
