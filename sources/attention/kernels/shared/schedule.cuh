@@ -20,6 +20,7 @@
 #pragma once
 
 #include "attention/kernels/shared/problem.cuh"
+#include "common/reduce.cuh"
 
 namespace q {
 
@@ -55,6 +56,10 @@ QUERN_DEVICE i32 slot_of_piece(const Piece& piece, i32 i) {
 
 // Of numbers that are not negative: cheaper than signed.
 QUERN_DEVICE i32 quotient(i32 a, i32 b) { return static_cast<i32>(static_cast<u32>(a) / static_cast<u32>(b)); }
+// Of less than 2^12, as thread blocks are: a half above `a` no rounding reaches the next whole number.
+QUERN_DEVICE i32 small_quotient(i32 a, i32 b) {
+  return static_cast<i32>((static_cast<f32>(a) + 0.5f) * rcp_approx(static_cast<f32>(b)));
+}
 
 // Who builds and asks a schedule: the whole block of threads, each thread block taking every so many items. Side by
 // side: whole items are taken where they are even, so many at once that all heads of a token are read at the same time.
@@ -76,13 +81,16 @@ struct OneWarp {
   QUERN_DEVICE static void sync() { sync_warp(); }
 };
 
+struct PieceOfSequence {
+  Sequence sequence;
+  Piece piece;
+};
+
 // The state of a thread block's schedule is in shared memory: in registers it would be in the way of the loop over the
 // keys.
 template <class Team>
-struct ScheduleScratchOf {
+struct ScheduleScratchOf : PieceOfSequence {  // the piece in hand
   static constexpr int kWarps = div_up(Team::kThreads, kWarp);
-  Sequence sequence;  // of the piece in hand
-  Piece piece;
   Mode mode;
   i32 at, end;                 // what is left of this thread block's units; at -1: they are still to be counted
   i32 each;                    // units of a run; the last run may have fewer
@@ -108,7 +116,15 @@ class Schedule {
       scratch_->at = -1;
       scratch_->end = 0;
     }
+    if (!kBeginsApart) Team::sync();
+  }
+
+  // The first step, by a team that works side by side.
+  QUERN_DEVICE void begin() {
+    static_assert(kBeginsApart, "others begin with next()");
+    if (p.batch <= kWarp) return begin_with_few();
     Team::sync();
+    next();
   }
 
   // One step towards the end of this thread block's units. Then a piece and its sequence are in the scratch memory; the
@@ -116,7 +132,7 @@ class Schedule {
   QUERN_DEVICE void next() {
     if (Team::kDraws && scratch_->at == kToBeDrawn) draw();
     const i32 at = scratch_->at;
-    if (kMayBeginWithFew && at < 0 && p.batch <= kWarp && scratch_->mode == Mode::split) return begin_with_few();
+    if (kMayBeginWithFew && !kBeginsApart && at < 0 && p.batch <= kWarp && scratch_->mode == Mode::split) return begin_with_few();
     Team::sync();  // whoever still reads what was put into the scratch memory last
     // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs
     // to.
@@ -149,34 +165,66 @@ class Schedule {
 
  private:
   static constexpr i32 kToBeDrawn = -2;
+  // The step that only counts, where a warp has a lane for each sequence, is one of its own.
+  static constexpr bool kBeginsApart = Team::kSideBySide;
   static constexpr bool kMayBeginWithFew = !kMayBeInvariant && (!kMayBeWhole || Team::kSideBySide);
 
   // The first step where a warp has a lane for each sequence: it counts, and finds the first piece too.
   QUERN_DEVICE void begin_with_few() {
-    Team::sync();  // all have seen that nothing has been counted
+    if (!kBeginsApart) Team::sync();  // all have seen that nothing has been counted
     if (Team::warp() == 0) {
+      sync_warp();  // what the constructor wrote
       Sequence s{};
-      i32 length = 0, units = 0;
+      i32 length = 0;
       if (lane() < p.batch) s = sequence_at(p, lane());
-      if (s.tiles > 0) length = item_units(s, 1), units = s.tiles * p.kv_heads * length;
+      if (s.tiles > 0) length = item_units(s, 1);
       i32 longest;
       const i32 each = cut_alike(s, length, longest);
-      if (each > 0 && s.tiles > 0)
-        length = quotient(length + each - 1, each) * each, units = s.tiles * p.kv_heads * length;
-      i32 behind = units;
-      QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
-        const i32 below = shuffle_up(behind, d);
-        if (lane() >= d) behind += below;
+      if (Team::kSideBySide && each > 0) {
+        put_alike(s, each, longest);
+      } else {
+        if (each > 0 && s.tiles > 0) length = quotient(length + each - 1, each) * each;
+        const i32 units = s.tiles > 0 ? s.tiles * p.kv_heads * length : 0;
+        const i32 behind = warp_scan(units), start = behind - units;
+        scratch_->before[lane()] = start;
+        if (lane() == kWarp - 1) set_run(behind, each, longest);
+        sync_warp();
+        const i32 at = scratch_->at;
+        sync_warp();  // one of the lanes sets it to what comes after its piece
+        if (at >= start && at - start < units) put(s, at, start, 1, length);  // -1: to be counted again, as whole items
       }
-      const i32 start = behind - units;
-      scratch_->before[lane()] = start;
-      if (lane() == kWarp - 1) set_run(behind, each, longest);
-      sync_warp();
-      const i32 at = scratch_->at;
-      sync_warp();  // one of the lanes sets it to what comes after its piece
-      if (at >= start && at - start < units) put(s, at, start, 1, length);  // -1: to be counted again, as whole items
     }
     Team::sync();
+  }
+
+  // The only piece of this thread block, where all items are of `length` units, one a KV head, and cut alike: what
+  // set_run() and put() would come to in more steps.
+  QUERN_DEVICE void put_alike(const Sequence& s, i32 each, i32 length) {
+    const i32 runs = quotient(length + each - 1, each), item = small_quotient(Team::block(), runs);
+    const i32 of_batch = small_quotient(item, p.kv_heads), index = Team::block() - item * runs;
+    const u64 all = ballot(s.tiles > 0);
+    if (lane() == 0) {
+      scratch_->at = scratch_->end = 0;
+      scratch_->piece.begin = scratch_->piece.end = 0;  // unless there is one
+      scratch_->piece.count = 0;
+    }
+    sync_warp();
+    if (s.tiles <= 0 || static_cast<i32>(popcount(all & ((u64{1} << lane()) - 1))) != of_batch) return;
+    i32 empty = 0;  // runs in which there is nothing but the item's price
+    QUERN_UNROLL for (i32 i = 1; i <= kItemPrice; ++i) empty += i * each <= kItemPrice ? 1 : 0;
+    const i32 begin = index * each - kItemPrice, end = begin + each;
+    Piece piece;
+    piece.head = item - of_batch * p.kv_heads;
+    piece.tile = 0;
+    piece.begin = begin > 0 ? begin : 0;
+    piece.end = end < s.blocks ? end : s.blocks;
+    piece.count = runs - empty;
+    piece.index = piece.count > 1 ? index - empty : 0;
+    piece.counter = piece.count > 1 ? item * runs + empty : 0;
+    piece.slot = 2 * piece.counter;
+    piece.slot_step = 2;
+    scratch_->sequence = s;
+    scratch_->piece = piece;
   }
 
   // Whether whole items, the longest of `longest` units, take hardly longer than even runs of `each`.
@@ -189,16 +237,12 @@ class Schedule {
   // items: the units of runs that cut each item alike, else 0. Heads of a token, which lie side by side, are then read
   // at the same time. Short items are left whole: to join their pieces would take longer than to read them.
   QUERN_DEVICE i32 cut_alike(const Sequence& s, i32 length, i32& most) const {
-    most = length;
-    i32 least = s.tiles > 0 ? length : 0x7fffffff, items = s.tiles > 0 ? s.tiles * p.kv_heads : 0;
-    QUERN_ROLLED for (int d = 1; d < kWarp; d *= 2) {
-      const i32 longer = shuffle_xor(most, d), shorter = shuffle_xor(least, d);
-      most = longer > most ? longer : most, least = shorter < least ? shorter : least;
-      items += shuffle_xor(items, d);
-    }
+    const i32 least = static_cast<i32>(warp_min(s.tiles > 0 ? static_cast<u32>(length) : 0x7fffffffu));
+    most = static_cast<i32>(warp_max(static_cast<u32>(length)));
+    const i32 items = static_cast<i32>(warp_sum(static_cast<u32>(s.tiles > 0 ? s.tiles : 0))) * p.kv_heads;
     if (most != least || items > p.parts) return 0;
     if (Team::kSideBySide && most <= kCutPrice + kItemPrice) return most;
-    const i32 pieces = quotient(p.parts, items);
+    const i32 pieces = small_quotient(p.parts, items);
     if (items * pieces * 32 < p.parts * 31) return 0;
     i32 each = quotient(most + pieces - 1, pieces);
     // A piece's blocks take their time, and so do an item's pieces when they are joined: their sum is least where both

@@ -117,31 +117,38 @@ QUERN_DEVICE void copy_pieces(const AttentionParams& p, Shared* shared, u8* memo
   Schedule<true, false, Copiers> schedule(p, &shared->schedule);
   const Piece& piece = shared->schedule.piece;
   const Sequence& s = shared->schedule.sequence;
+  // A lane a word: one lane would wait for each word before it writes the next.
   const auto tell = [&](bool found) {
-    if (Copiers::index() != 0) return;
+    constexpr int kWords = sizeof(Task) / 4;
+    static_assert(kWords <= kWarp);
+    if (pipe != 0) return;
     acquire(SharedArray<Mbarrier>(shared->task.empty), told);
-    Task& task = shared->tasks[told.stage];
-    task.sequence = s;
-    task.piece = piece;
-    if (!found) task.piece.count = 0;
-    mbarrier_arrive(SharedArray<Mbarrier>(shared->task.full), told.stage);
+    if (lane() < kWords) {
+      const Task* const from = &shared->schedule;
+      reinterpret_cast<u32*>(&shared->tasks[told.stage])[lane()] =
+          found ? reinterpret_cast<const u32*>(from)[lane()] : 0;
+    }
+    sync_warp();
+    if (lane() == 0) mbarrier_arrive(SharedArray<Mbarrier>(shared->task.full), told.stage);
     told.next();
   };
   // The first piece is found while others make the barriers, each further one while the one before is copied.
   PipeCopies upcoming(p);
-  const auto find = [&] {
-    QUERN_ROLLED do schedule.next();
-    while (piece.begin >= piece.end && schedule.more());
+  const auto find = [&](bool begins) {
+    if (begins) schedule.begin();
+    QUERN_ROLLED for (bool made = begins; !made || (piece.begin >= piece.end && schedule.more()); made = true) {
+      schedule.next();
+    }
     upcoming.take(s, piece, pipe);
   };
-  find();
+  find(true);
   meet_named(kStartBarrier, THREADS);
   QUERN_ROLLED while (upcoming.begin < upcoming.end) {
     tell(true);
     PipeCopies copies = upcoming;
     upcoming.end = upcoming.begin;
     copies.run(stages, full, empty, state, [&] {
-      if (schedule.more()) find();
+      if (schedule.more()) find(false);
     });
   }
   tell(false);

@@ -79,11 +79,8 @@ struct Readers {
   QUERN_DEVICE static void sync() { sync_named(kReadBarrier, kThreads); }
 };
 
-// What the readers are told: a piece of an item. count 0: there is no further one.
-struct Task {
-  Sequence sequence;
-  Piece piece;
-};
+// What the readers are told. count 0: there is no further piece.
+using Task = PieceOfSequence;
 // The piece at hand, the one whose results have yet to be joined, and those that are copied ahead.
 inline constexpr int kTasks = 4;
 
