@@ -48,6 +48,9 @@
 //               load_volatile(p)                   a load that is neither hoisted nor served from a stale L1 line
 //               atomic_add(p, v) atomic_max(p, v) atomic_or(p, v)  device scope, relaxed; u32, i32, u64, and f32 for
 //               add atomic_cas(p, expected, v)         stores v where `expected` stands; what stood there. u32 and u64
+//               atomic_add_ordered(p, v)       atomic_add of a u32 in global memory behind all that this thread has
+//                                              written, and its block before a barrier, and in front of all that these
+//                                              read from then on
 //               fence()                            orders this thread's writes before its later ones, device wide
 //               publish(p, v)                      stores a u32 after all that this thread has written, for the host
 //                                                  and other devices, too

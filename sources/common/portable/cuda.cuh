@@ -129,6 +129,14 @@ template <class T>
 QUERN_DEVICE T atomic_add(T* p, T v) {
   return atomicAdd(p, v);
 }
+QUERN_DEVICE u32 atomic_add_ordered(u32* p, u32 v) {
+  u32 before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(__cvta_generic_to_global(p)), "r"(v)
+               : "memory");
+  return before;
+}
 template <class T>
 QUERN_DEVICE T atomic_max(T* p, T v) {
   return atomicMax(p, v);

@@ -130,6 +130,9 @@ template <class T>
 QUERN_DEVICE T atomic_add(T* p, T v) {
   return __hip_atomic_fetch_add(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
+QUERN_DEVICE u32 atomic_add_ordered(u32* p, u32 v) {
+  return __hip_atomic_fetch_add(p, v, __ATOMIC_ACQ_REL, __HIP_MEMORY_SCOPE_AGENT);
+}
 template <class T>
 QUERN_DEVICE T atomic_max(T* p, T v) {
   return __hip_atomic_fetch_max(p, v, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);

@@ -176,6 +176,7 @@ QUERN_DEVICE T atomic_add(T* p, T v) {
   host::maybe_yield();
   return __atomic_fetch_add(p, v, __ATOMIC_ACQ_REL);
 }
+QUERN_DEVICE u32 atomic_add_ordered(u32* p, u32 v) { return atomic_add(p, v); }
 template <>
 QUERN_DEVICE f32 atomic_add<f32>(f32* p, f32 v) {
   host::maybe_yield();

@@ -132,7 +132,8 @@ class Schedule {
   QUERN_DEVICE void next() {
     if (Team::kDraws && scratch_->at == kToBeDrawn) draw();
     const i32 at = scratch_->at;
-    if (kMayBeginWithFew && !kBeginsApart && at < 0 && p.batch <= kWarp && scratch_->mode == Mode::split) return begin_with_few();
+    if (kMayBeginWithFew && !kBeginsApart && at < 0 && p.batch <= kWarp && scratch_->mode == Mode::split)
+      return begin_with_few();
     Team::sync();  // whoever still reads what was put into the scratch memory last
     // Each thread walks over its sequences: at first to count their units, then to find the one that unit `at` belongs
     // to.
