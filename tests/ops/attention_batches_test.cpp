@@ -54,6 +54,11 @@ std::vector<AttentionCase> batches() {
                [&](AttentionCase& c) { c.one_query = true, c.kv_heads = sms == 3 ? 1 : 2, c.max_sms = sms; });
     }
   }
+  // Some of them without a query: which of the others a thread block has is counted over those.
+  for (const int sms : {0, 4}) {
+    list.add("batch_alike_but_gone_" + std::to_string(sms), {{0, 640}, {1, 640}, {0, 0}, {0, 640}, {1, 640}},
+             [&](AttentionCase& c) { c.max_q_len = 1, c.kv_heads = sms == 4 ? 1 : 2, c.max_sms = sms; });
+  }
   // One prompt among many that decode.
   std::vector<Lengths> mixed = decode_of({9, 100, 1, 250, 64, 33, 17});
   mixed.insert(mixed.begin() + 3, {150, 210});
