@@ -6,6 +6,7 @@
 
 #include "jit/error.h"
 #include "sources/common/sm90/layout.cuh"
+#include "sources/divisor.h"
 #include "sources/index_data.h"
 #include "sources/mla_decode/index_check.h"
 #include "sources/mla_decode/plan.h"
@@ -45,7 +46,7 @@ Plan plan(const Problem& problem, std::int64_t sms) {
   // The device counts blocks of keys, and a few for an item's price, in 32 bits.
   const double units = static_cast<double>(sequences) * static_cast<double>(plan.most_groups) *
                        static_cast<double>(keys / t.block + 1 + t.price);
-  if (units > INT32_MAX) {
+  if (units > INT32_MAX - static_cast<double>(blocks)) {
     refuse_value("the blocks of keys over all sequences and tiles of queries", units, "less than 2^31: split the call");
   }
   std::int64_t slots = 2 * blocks;
@@ -232,6 +233,10 @@ void run(const Runtime& runtime, const quern_mla_decode_args& args) {
   p.joined = joins_pairs(problem.shape) && !p.invariant ? 2 : 1;
   p.parts = static_cast<std::int32_t>(how.parts);
   p.side_by_side = static_cast<std::int32_t>(how.side_by_side);
+  p.by_heads = divisor(std::max(p.heads, 1));
+  p.by_page_size = divisor(std::max(p.page_size, 1));
+  p.by_parts = divisor(p.parts);
+  p.by_side = divisor(p.side_by_side);
   p.most_groups = static_cast<std::int32_t>(how.most_groups);
   p.most_pieces = static_cast<std::int32_t>(how.most_pieces);
   p.cut_count = static_cast<std::int32_t>(how.cuts);

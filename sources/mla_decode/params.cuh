@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "common/divisor.cuh"
 #include "common/types.cuh"
 
 namespace q {
@@ -62,7 +63,8 @@ struct MlaParams {
   i32 invariant;     // cut each sequence by its own length only
   i32 cut_count;     // entries of `cuts`
   i32 slot_floats;   // of a partial result: rows * (D_LATENT + 2)
-  f32 scale;         // of q.k, with log2(e) in it unless there is a cap
+  Divisor by_heads, by_page_size, by_parts, by_side;
+  f32 scale;  // of q.k, with log2(e) in it unless there is a cap
   f32 cap;
 };
 

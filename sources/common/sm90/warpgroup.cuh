@@ -23,6 +23,8 @@
 //   Registers     registers_grow<n>() registers_shrink<n>()
 //                                       called by all warps of a warpgroup: n registers a thread from now on, 24 to 256
 //                                       by 8. For kernels whose blocks_per_sm is 1
+//                 thread_index_anew()   thread_index(), read again: what is computed from it is not kept in registers
+//                                       from before, where they are scarce
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -83,6 +83,11 @@ QUERN_DEVICE bool any_lane(bool predicate) { return __any_sync(0xffffffffu, pred
 QUERN_DEVICE u32 permute_bytes_by(u32 low, u32 high, u32 selector) { return __byte_perm(low, high, selector); }
 
 // ---- Registers
+QUERN_DEVICE u32 thread_index_anew() {
+  u32 i;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(i));
+  return i;
+}
 template <int n>
 QUERN_DEVICE void registers_grow() {
   static_assert(n >= 24 && n <= 256 && n % 8 == 0, "a warp has 24 to 256 registers a thread, by 8");

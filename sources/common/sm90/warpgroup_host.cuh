@@ -61,6 +61,7 @@ QUERN_DEVICE u32 permute_bytes_by(u32 low, u32 high, u32 selector) {
 }
 
 // ---- Registers
+QUERN_DEVICE u32 thread_index_anew() { return static_cast<u32>(thread_index()); }
 template <int n>
 QUERN_DEVICE void registers_grow() {
   static_assert(n >= 24 && n <= 256 && n % 8 == 0, "a warp has 24 to 256 registers a thread, by 8");

@@ -185,7 +185,7 @@ QUERN_DEVICE void take_piece(const MlaParams& p, Sequence s, const Piece& piece,
     if (listed.sequence < 0) s.q_len = 0;
   }
   note_cut(p, s, piece, thread_index() == 0);
-  const i32 tile = block_index(0) % p.side_by_side, first_row = (piece.group * p.side_by_side + tile) * kRows;
+  const i32 tile = tile_of_block(p), first_row = (piece.group * p.side_by_side + tile) * kRows;
   if (first_row >= s.q_len * p.heads) return;
   const i32 last_row = s.q_len * p.heads - 1 < first_row + kRows - 1 ? s.q_len * p.heads - 1 : first_row + kRows - 1;
   const Range of_first = visible(p, s, first_row), of_last = visible(p, s, last_row);

@@ -46,7 +46,7 @@ QUERN_DEVICE void look_up(const MlaParams& p, const Sequence& s, const Listed& l
     }
     if (!kSlots) there = there && position >= seen.first && position < seen.last;
     if (there) {
-      page = position / p.page_size;
+      page = position / p.by_page_size;
       slot = position - page * p.page_size;
       if (!kSlots) {
         const i32 sequence = kListed ? listed.sequence : s.index;
@@ -132,7 +132,7 @@ QUERN_DEVICE void copy_queries(const MlaParams& p, const Sequence& s, i32 first_
   QUERN_ROLLED for (i32 i = thread_index(); i < kRows * kChunks; i += kThreads) {
     const i32 row = i / kChunks, chunk = i - row * kChunks;
     const bool take = row < rows;
-    const i32 of = take ? first_row + row : 0, token = of / p.heads, head = of - token * p.heads;
+    const i32 of = take ? first_row + row : 0, token = of / p.by_heads, head = of - token * p.heads;
     const i64 at = s.q_begin + token;
     const Element* from =
         static_cast<const Element*>(p.q) + at * p.q_stride_token + head * p.q_stride_head + chunk * kElements;

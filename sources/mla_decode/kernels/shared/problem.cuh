@@ -91,7 +91,13 @@ QUERN_DEVICE i32 sequence_of(const MlaParams& p, i32 token) {
 // Sequences, or query tokens where keys are listed.
 QUERN_DEVICE i32 sequence_count(const MlaParams& p) { return kListed ? p.total_q : p.batch; }
 
-QUERN_DEVICE i32 groups_of(const MlaParams& p, i32 q_len) { return div_up(q_len * p.heads, kRows * p.side_by_side); }
+QUERN_DEVICE i32 groups_of(const MlaParams& p, i32 q_len) {
+  return (div_up(q_len * p.heads, kRows) + p.side_by_side - 1) / p.by_side;
+}
+// Which of the tiles side by side this block of threads has.
+QUERN_DEVICE i32 tile_of_block(const MlaParams& p) {
+  return block_index(0) - block_index(0) / p.by_side * p.side_by_side;
+}
 
 QUERN_DEVICE Sequence sequence_at(const MlaParams& p, i32 index) {
   Sequence s;
@@ -137,7 +143,7 @@ struct Range {
 };
 QUERN_DEVICE Range visible(const MlaParams& p, const Sequence& s, i32 row) {
   if (kSlots) return {0, kUnbounded};
-  const i32 position = s.position + row / p.heads;
+  const i32 position = s.position + row / p.by_heads;
   const i32 first = position - p.window_left;
   const i32 last = position + p.window_right + 1;  // at most 2^31 - 2
   return {first > 0 ? first : 0, last < s.kv_len ? last : s.kv_len};
@@ -200,7 +206,7 @@ struct RowPlace {
   i32 head;
 };
 QUERN_DEVICE RowPlace place_of(const MlaParams& p, i32 q_begin, i32 row) {
-  const i32 within = row / p.heads, head = row - within * p.heads;
+  const i32 within = row / p.by_heads, head = row - within * p.heads;
   const i64 token = q_begin + within;
   RowPlace r;
   r.out = static_cast<Element*>(p.out) + token * p.out_stride_token + head * p.out_stride_head;

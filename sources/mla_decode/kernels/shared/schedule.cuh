@@ -99,14 +99,7 @@ class Schedule {
  public:
   // `counted` is what count_together made, or null.
   QUERN_DEVICE explicit Schedule(const MlaParams& params, const i32* counted = nullptr)
-      : p(params),
-        run_(quotient(block_index(0), params.side_by_side)),
-        each_(1),
-        whole_(0),
-        at_(-1),
-        end_(0),
-        chunk_(0),
-        start_(0) {
+      : p(params), run_(block_index(0) / params.by_side), each_(1), whole_(0), at_(-1), end_(0), chunk_(0), start_(0) {
     if (!counted || !is_counted(p)) return;
     if (!is_planned(p)) {
       begin_counted(counted);
@@ -115,6 +108,8 @@ class Schedule {
     }
   }
   QUERN_DEVICE i32 run() const { return run_; }
+  // As if all had been planned: what next() says then means nothing.
+  QUERN_DEVICE void pretend() { at_ = 0, end_ = whole_ = 1; }
 
   // The next piece and its sequence; false when there is none. The piece may be empty, and then is not to be looked at
   // further. All lanes of the warp together; all get the same answers. `counted` is what the constructor was given; of
@@ -204,14 +199,14 @@ class Schedule {
     }
     items = warp_sum(items), keys = warp_sum(keys), most = static_cast<i32>(warp_max(static_cast<u32>(most)));
     i32 total = keys + items * kItemPrice;
-    const i32 budget = quotient(total + p.parts - 1, p.parts) + kCutPrice;
-    each_ = quotient(items + p.parts - 1, p.parts);
+    const i32 budget = (total + p.parts - 1) / p.by_parts + kCutPrice;
+    each_ = (items + p.parts - 1) / p.by_parts;
     f32 inverse = 0.0f;
     if (each_ > 1) {
       if (each_ * (most + kItemPrice) <= budget) whole_ = most, total = items;
       inverse = rcp(static_cast<f32>(most));
     } else if (items > 0 && keys < 1 << 20) {
-      const i32 largest = budget - kItemPrice, least = quotient(keys + p.parts - 1, p.parts);
+      const i32 largest = budget - kItemPrice, least = (keys + p.parts - 1) / p.by_parts;
       bool fits = false;  // whether there are few enough of the largest
       i32 piece = largest;
       QUERN_ROLLED while (least <= largest) {
@@ -247,7 +242,7 @@ class Schedule {
     at_ = run_;
     end_ = total;
     if (p.invariant) return;
-    if (whole_ == 0) each_ = quotient(total + p.parts - 1, p.parts);
+    if (whole_ == 0) each_ = (total + p.parts - 1) / p.by_parts;
     if (each_ < 1) each_ = 1;
     at_ = run_ * each_;  // at most a run's units beyond all of them
     end_ = at_ + each_ < total ? at_ + each_ : total;
@@ -306,11 +301,10 @@ QUERN_DEVICE MlaCut cut_of(const MlaParams& p, const Sequence& s, i32 group, i32
 // Written by the first block of threads of the group that has the item's first piece, by the one thread that `writes`;
 // each group says first that it cuts none. Of a batch-invariant call it is computed again instead.
 QUERN_DEVICE void note_no_cut(const MlaParams& p, i32 run, bool writes) {
-  if (!p.invariant && writes && block_index(0) % p.side_by_side == 0 && run < p.cut_count) p.cuts[run].count = 0;
+  if (!p.invariant && writes && tile_of_block(p) == 0 && run < p.cut_count) p.cuts[run].count = 0;
 }
 QUERN_DEVICE void note_cut(const MlaParams& p, const Sequence& s, const Piece& piece, bool writes) {
-  if (p.invariant || piece.index != 0 || piece.count <= p.joined || !writes || block_index(0) % p.side_by_side != 0)
-    return;
+  if (p.invariant || piece.index != 0 || piece.count <= p.joined || !writes || tile_of_block(p) != 0) return;
   p.cuts[piece.cut] = cut_of(p, s, piece.group, piece.slot, piece.slot_step, piece.count);
 }
 QUERN_DEVICE MlaCut invariant_cut(const MlaParams& p, i32 entry) {

@@ -12,6 +12,7 @@ inline constexpr int kPageRows = PAGE_ROWS;        // of one copy
 inline constexpr int kCopies = kKeys / kPageRows;  // of one tile's rows
 // Tiles of one copy: where a copy has all rows of a block, those of one tile end where the next one's begin.
 inline constexpr int kTilesAtOnce = kCopies == 1 ? 2 : 1;
+inline constexpr int kTeller = 2;  // which of the warps that do not multiply schedules
 inline constexpr int kFullArrivals = 1, kListeners = kConsumers / kWarp + 3;
 // Each part of a block has a barrier.
 QUERN_DEVICE constexpr int barrier_of(int, int part) { return part; }
@@ -33,7 +34,7 @@ struct Pages {
     if (static_cast<u32>(at - held) >= static_cast<u32>(kWarp)) {
       held = at;
       const i32 key = (at + lane()) * kPageRows;
-      page = is_needed(any, key) ? pages[quotient(key, p.page_size)] : 0;
+      page = is_needed(any, key) ? pages[key / p.by_page_size] : 0;
       if (static_cast<u32>(page) >= static_cast<u32>(p.pool_pages)) {
         page = p.pool_pages;  // beyond the pool the copy gives zeros
         tell(p, kBadPage);
@@ -99,7 +100,7 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
       QUERN_UNROLL for (int c = 0; c < kCopies; ++c) {
         const i32 at = key + c * kPageRows;
         rows.page[c] = source.of(p, quotient(at, kPageRows));
-        rows.slot[c] = at - quotient(at, p.page_size) * p.page_size;
+        rows.slot[c] = at - at / p.by_page_size * p.page_size;
         rows.needed[c] = is_needed(source.any, at);
         rows.count += rows.needed[c];
       }
@@ -116,9 +117,23 @@ QUERN_DEVICE void copy_all(const MlaParams& p, const Maps& maps, Memory m) {
   }
 }
 
-QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m) {
-  Tasks tasks(p, m.told().mailbox, m.chunks());
-  QUERN_ROLLED while (tasks.tell_next(m.chunks())) {}
+// One warp schedules. Code comes from memory when it is first run, and the first task waits for a long way through it:
+// another warp, which has nothing to do yet, goes the second half of that way at the same time, as if all had been
+// planned.
+QUERN_DEVICE void schedule_all(const MlaParams& p, Memory m, bool pretended) {
+  Tasks tasks(p, m.told().mailbox, pretended ? nullptr : m.chunks());
+  bool first = true, more = true;
+  QUERN_ROLLED while (more) {
+    Task t;
+    more = tasks.find(t, m.chunks(), pretended);
+    if (first) all_ready();
+    first = false;
+    if (pretended) {
+      if (lane() == 0) m.told().mailbox.unread = t;
+      return;
+    }
+    tasks.tell(t);
+  }
 }
 
 // A task's queries, while the products before are still being written (the first task's the warps that multiply copy
@@ -165,9 +180,10 @@ QUERN_DEVICE void copy_queries(const MlaParams& p, Memory m) {
 
 // What the warpgroup that copies does.
 QUERN_DEVICE void supply(const MlaParams& p, const Maps& maps, Memory m, int w) {
+  if (w < 2) all_ready();
   if (w == 0) copy_all<0>(p, maps, m);
   if (w == 1) copy_all<1>(p, maps, m);
-  if (w == 2) schedule_all(p, m);
+  if (w >= 2) schedule_all(p, m, w == 3);
   if (w == 3) copy_queries(p, m);
 }
 

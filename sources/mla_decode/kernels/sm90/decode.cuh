@@ -315,11 +315,13 @@ struct Multiplier {
   QUERN_DEVICE void run() const {
     Listener listener(m.told().mailbox);
     u32 round = 0, turn = 0;
-    bool later = false;
+    bool later = false, begun = false;
     f32 sums[128];
     QUERN_ROLLED for (;;) {
-      const Task& t = listener.next();
-      if (shuffle(t.rows, 0) < 0) break;
+      // While the first task is still being found, the code that loads its queries runs once for none, so that it has
+      // been fetched.
+      const Task& t = begun ? listener.next() : m.told().mailbox.none;
+      if (begun && shuffle(t.rows, 0) < 0) break;
       if (kQueriesAhead && later) {
         mbarrier_wait(m.barriers().queries_full, turn);
         turn ^= 1;
@@ -328,7 +330,12 @@ struct Multiplier {
         sync_named(kBoth, kConsumers);  // whoever still multiplies the queries before
         load_queries(t);
         sync_named(kBoth, kConsumers);
-        later = true;
+        later = begun;
+      }
+      if (!begun) {
+        begun = true;
+        all_ready();
+        continue;
       }
       Rows rows = {{-infinity(), -infinity()}, {0.0f, 0.0f}};
       QUERN_UNROLL for (int i = 0; i < 128; ++i) sums[i] = 0.0f;
@@ -356,6 +363,7 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
     mbarrier_init(b.queries_full, kWarp);
     mbarrier_init(b.queries_empty, kConsumers / kWarp);
     memory.told().mailbox.init(kListeners);
+    memory.told().mailbox.none = {};
     fence_mbarrier_init();
 #if !GATHERED
     if (p.pool_pages > 0) {
@@ -364,14 +372,12 @@ QUERN_KERNEL(quern_mla_rows64, THREADS, 1, QUERN_PARAM q::MlaParams p, QUERN_PAR
     }
 #endif
   }
-  sync_block();
   launch_next_grid();
   wait_for_previous_grid();
-  note_no_cut(p, quotient(block_index(0), p.side_by_side), thread_index() == 0);
-  count_together(p, THREADS / kWarp, memory.chunks());
-  if (kPaired) {
-    sync_cluster();  // the other block's barriers are made
-  } else {
+  // By the thread that notes what is cut.
+  note_no_cut(p, block_index(0) / p.by_side, thread_index() == kConsumers + kTeller * kWarp);
+  if (is_counted(p)) {
+    count_together(p, THREADS / kWarp, memory.chunks());
     sync_block();
   }
   const int group = shuffle(thread_index() / kGroupThreads, 0);

@@ -242,7 +242,7 @@ class Multiplier {
     }
     const bool first = group == 0 && w == 0 && line == 0;
     if (t.slot >= 0) {
-      f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+      f32* slot = slot_at(p, t.slot, tile_of_block(p));
       QUERN_UNROLL for (int c = 0; c < 4; ++c) {
         const i32 row = row_of_column(c);
         if (first) slot[kRows * kLatent + row] = base[c], slot[kRows * (kLatent + 1) + row] = total[c];
@@ -333,7 +333,7 @@ QUERN_DEVICE void prefetch_queries(const MlaParams& p, const Task& t, int w) {
   constexpr int kLines = kLatent * 2 / 128, kWarpRows = kRows / 4;
   const i32 row = w * kWarpRows + lane() % kWarpRows;
   if (row >= t.rows) return;
-  const i32 of = t.first_row + row, within = quotient(of, p.heads), head = of - within * p.heads;
+  const i32 of = t.first_row + row, within = of / p.by_heads, head = of - within * p.heads;
   const i64 token = t.q_begin + within;
   const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
   const Element* rope =
@@ -353,10 +353,10 @@ QUERN_DEVICE void copy_all(const MlaParams& p, Memory m, int w) {
     const Task& t = listener.next();
     if (shuffle(t.rows, 0) < 0) break;
     prefetch_queries(p, t, w);
-    Lookup lookup(p, t, (lane() / kOwnRows) * kPartKeys + w * kOwnRows + lane() % kOwnRows);
+    Lookup lookup(p, t, {(lane() / kOwnRows) * kPartKeys + w * kOwnRows + lane() % kOwnRows, nullptr});
     const i32 end = shuffle(t.end_key, 0);
     QUERN_ROLLED for (i32 key = shuffle(t.key, 0); key < end; key += kBlock) {
-      const FoundRows rows = lookup.next(key);
+      const FoundRows rows = lookup.next(key, {}, 0);
       QUERN_ROLLED for (int i = 0; i < kBlock / kPartKeys; ++i) {
         mbarrier_wait(m.told().empty[slot.stage], slot.phase ^ 1);
         copy_rows(p, m, w, rows, i * kOwnRows, slot.stage);
@@ -383,7 +383,7 @@ QUERN_KERNEL(quern_mla_few16, THREADS, 1, QUERN_PARAM q::MlaParams p) {
   sync_block();
   launch_next_grid();
   wait_for_previous_grid();
-  note_no_cut(p, quotient(block_index(0), p.side_by_side), thread_index() == 0);
+  note_no_cut(p, block_index(0) / p.by_side, thread_index() == 0);
   count_together(p, THREADS / kWarp, memory.chunks());
   sync_block();
   const int w = shuffle(warp(), 0);

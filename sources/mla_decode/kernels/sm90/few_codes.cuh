@@ -57,7 +57,7 @@ struct Products {
     const bool loads = group < 2, take = loads && row < t.rows;
     u64 raw[kPieces];
     {
-      const i32 of = t.first_row + (take ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
+      const i32 of = t.first_row + (take ? row : 0), within = of / p.by_heads, head = of - within * p.heads;
       const i64 token = t.q_begin + within;
       const Element* latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
       const Element* rope =

@@ -18,22 +18,23 @@ namespace q {
 inline constexpr bool kGathered = true, kQueriesAhead = false, kJoinsPairs = false;
 inline constexpr bool kStaggered = kPlain;     // see decode.cuh: elsewhere there are no registers for it
 inline constexpr bool kClearsValues = kPlain;  // else those that widen do: what they read goes to other blocks, too
+inline constexpr int kTeller = 0;              // which of the warps that copy schedules
 inline constexpr int kBlockWarps = 4;          // that copy a block, so many rows each
 inline constexpr int kWarpRows = kKeys / kBlockWarps;
 inline constexpr int kCopyWarps = kPlain ? kBlockWarps : 2 * kBlockWarps;
-// A block has two barriers, of the half of its columns that is free first and of the rest, or one where keys are
-// widened.
+// A block comes in two turns with a barrier each: the half of its columns that is free first, and the rest. Or in one,
+// where a warp widens all of its rows itself.
+inline constexpr int kTurns = kPlain || kPaired ? 2 : 1, kTurnTiles = kRopeTile / kTurns;
 QUERN_DEVICE constexpr int barrier_of(int block, int part) {
-  return kPlain ? (part == kRopePart ? 1 : part >> 1 ^ block) : 0;
+  return kTurns == 1 ? 0 : part == kRopePart ? 1 : part >> 1 ^ block;
 }
 // Whether part i of a block, in the order in which they are copied, is the first of its barrier.
-QUERN_DEVICE constexpr bool begins_barrier(int i) { return i == 0 || (kPlain && i == 2); }
+QUERN_DEVICE constexpr bool begins_barrier(int i) { return i == 0 || (kTurns == 2 && i == 2); }
 // Warps arrive once they have stored all; of copies under way each thread does besides.
 inline constexpr int kFullArrivals = kBlockWarps + (kPlain ? kBlockWarps * kWarp : 0);
 inline constexpr int kListeners = kConsumers / kWarp + kCopyWarps;
 inline constexpr int kShare = 8;                                        // rows of a block that a warp widens in one go
 inline constexpr int kRopeReads = kKind == CacheKind::rows656 ? 2 : 1;  // of 16 bytes, of a lane
-inline constexpr u32 kShareBytes = kShare * kTiles * 128;               // as they are stored
 static_assert(kWarp == 4 * kShare && kWarpRows == 2 * kShare, "four lanes have a row");
 
 // What a lane has under way of its row: 16 bytes of each tile's.
@@ -62,26 +63,24 @@ class Gatherer {
 
   QUERN_DEVICE void run() {
     // Who does not tell must not read what was counted: it may be gone by then.
-    const bool tells = block_ == 0 && w_ == 0;
+    const bool tells = block_ * kBlockWarps + w_ == kTeller;
     Tasks tasks(p, m_.told().mailbox, tells ? m_.chunks() : nullptr);
     Listener listener(m_.told().mailbox);
     QUERN_ROLLED for (;;) {
       if (tells) tasks.tell_next(m_.chunks());
       const Task& t = listener.next();
       if (shuffle(t.rows, 0) < 0) break;
-      const i32 end = shuffle(t.end_key, 0);
-      // Both halves of the warp look up the same, or each its own block's.
-      Finder lookup = find(t);
+      Finder lookup(p, t, where(), round_);
       const i32 begin = shuffle(t.key, 0);
-      FoundRows rows = lookup.next(begin);
-      QUERN_ROLLED for (i32 key = begin; key < end; key += kBlock) {
+      FoundRows rows = lookup.next(begin, where(), round_);
+      QUERN_ROLLED for (i32 key = begin; key < shuffle(t.end_key, 0); key += kBlock) {
         if constexpr (kPlain) {
           QUERN_ROLLED for (int block = 0; block < 2; ++block) copy(rows, block);
         } else {
           widen_shares(rows, t, key + block_ * kKeys + w_ * kWarpRows);
         }
-        rows = lookup.next(key + kBlock);
         round_ ^= 1;
+        rows = lookup.next(key + kBlock, where(), round_);
       }
       listener.done();
     }
@@ -92,39 +91,54 @@ class Gatherer {
   // there. The rope part goes as it is, since weights take its place while bulk copies may still be reading.
   struct Given {
     u32 to, full;  // 0: there is no other
-    QUERN_DEVICE Given(const Memory& m, const Peers& peers, int block, const u8* from) : to(0), full(0) {
+    QUERN_DEVICE Given(const Memory& m, const Peers& peers, int block, int turn, const u8* from) : to(0), full(0) {
       if (!kPaired || peers.count == 1) return;
       to = cluster_address(from, peers.other());
-      full = cluster_address(&m.barriers().full[block][0], peers.other());
+      full = cluster_address(&m.barriers().full[block][turn], peers.other());
     }
     QUERN_DEVICE void put(u32 offset, const vec16& v) const {
       if (kPaired && full != 0) store_async(to + offset, v, full);
     }
   };
 
-  QUERN_DEVICE Finder find(const Task& t) const {
-    const int half = lane() / kWarpRows, block = kPlain ? half : block_;
-    const i32 place = block * kKeys + w_ * kWarpRows + lane() % kWarpRows;
-    return Finder(p, t, place, kPlain ? nullptr : m_.lookups((block_ * kBlockWarps + w_) * kWarp + lane()));
+  // Both halves of the warp have the same 16 keys, or each its own block's. Found anew, not kept in registers.
+  QUERN_DEVICE Where where() const {
+    const u32 own = thread_index_anew() - kConsumers;
+    const i32 in_block = static_cast<i32>(own / kWarp * kWarpRows + own % kWarpRows);
+    if (kPlain) return {static_cast<i32>(own % kWarp / kWarpRows * kKeys) + in_block, nullptr};
+    return {in_block, m_.lookups(static_cast<i32>(own))};
   }
 
   QUERN_DEVICE static bool is_there(const FoundRows& rows, int row) { return (rows.there >> row & 1) != 0; }
   // Lanes 8 i to 8 i + 7 have the i-th quarter of each tile's columns, of a row each.
   QUERN_DEVICE RawRow read(const FoundRows& rows, int first) const {
-    const int row = first + lane() % kShare, quarter = lane() / kShare;
-    const u8* latent = address_of(rows.latent, row) + quarter * 16;
-    const u8* rope = address_of(rope_of(rows), row) + quarter * 16;
-    const u8* scales = kKind == CacheKind::rows656 ? latent + (kLatent - quarter * 16)
-                                                   : address_of(reinterpret_cast<const u8*>(rows.scale), row);
+    const u32 own = thread_index_anew() % kWarp, quarter = own / kShare;
+    const int row = first + static_cast<int>(own % kShare);
+    const u8* at = address_of(rows.latent, row);
+    const u8 *latent = at + quarter * 16, *rope = at + 528 + quarter * 16, *scales = at + kLatent;
+    if (kKind != CacheKind::rows656) {
+      rope = address_of(rows.rope, row) + quarter * 16;
+      scales = address_of(reinterpret_cast<const u8*>(rows.scale), row);
+    }
     RawRow raw = {};
     if (!is_there(rows, row)) return raw;
-    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) raw.latent[i] = load16_once(latent + i * 64);
+    QUERN_UNROLL for (int turn = 0; turn < kTurns; ++turn) {
+      const u8* from = latent + first_tile(turn) * 64;
+      QUERN_UNROLL for (int i = 0; i < kTurnTiles; ++i) {
+        raw.latent[turn * kTurnTiles + i] = load16_once(from + i * 64);
+      }
+    }
     QUERN_UNROLL for (int i = 0; i < kRopeReads; ++i) raw.rope[i] = load16_once(rope + i * 64);
     if (kKind == CacheKind::rows656) raw.scales = load16_once(scales);
+    if (kKind == CacheKind::rows656 && first_tile(0) != 0) {
+      raw.scales = {raw.scales.x[2], raw.scales.x[3], raw.scales.x[0], raw.scales.x[1]};
+    }
     if (kKind == CacheKind::e4m3_token) raw.scales.x[0] = *reinterpret_cast<const u32*>(scales);
     return raw;
   }
-  // Of a tile's numbers.
+  // The first of a turn's tiles: block 1's right half is free first.
+  QUERN_DEVICE int first_tile(int turn) const { return kTurns == 1 ? 0 : (turn ^ block_) * kHalf; }
+  // Of the numbers of tile `tile` in the order in which they are read.
   QUERN_DEVICE f32 scale_of(const RawRow& raw, int tile) const {
     if (kKind == CacheKind::e4m3_tensor) return tensor_scale_;
     return f32_of(raw.scales.x[kKind == CacheKind::rows656 ? tile / 2 : 0]);
@@ -194,9 +208,6 @@ class Gatherer {
     }
   }
 
-  QUERN_DEVICE void wait_empty() const {
-    QUERN_UNROLL for (int half = 0; half < 2; ++half) mbarrier_wait(m_.barriers().empty[block_][half], round_ ^ 1);
-  }
   // A half of the columns as soon as it is free, then the other with the rope part.
   QUERN_DEVICE void copy(const FoundRows& rows, int block) {
     const int to = w_ * kWarpRows, first = block * kWarpRows;
@@ -237,37 +248,54 @@ class Gatherer {
     QUERN_ROLLED for (int share = begin; share < end; share += kShare) {
       const bool edge =
           !kListed && differ(t.any, t.all) && (key + share < t.all.first || key + share + kShare > t.all.last);
-      widen(rows, share, share == begin, edge, t.all, key + share);
+      RawRow raw = read(rows, share);
+      if (edge) {
+        const i32 own = key + share + lane() % kShare;
+        move_nan(raw, own < t.all.first || own >= t.all.last);
+      }
+      // Eight rows are all that swizzling concerns.
+      u8* to = m_.keys(block_) + (w_ * kWarpRows + share) * 128;
+      const bool waits = share == begin, last = share + kShare == end;
+      take_turn<0>(raw, to, waits, last, rows.there);
+      if constexpr (kTurns == 2) take_turn<1>(raw, to, waits, last, rows.there);
     }
-    filled(rows);
   }
-  QUERN_DEVICE void widen(const FoundRows& rows, int first, bool waits, bool edge, const Range& all, i32 key) {
-    RawRow raw = read(rows, first);
-    if (edge) move_nan(raw, key + lane() % kShare < all.first || key + lane() % kShare >= all.last);
-    if (waits) wait_empty();
-    // Eight rows are all that swizzling concerns.
-    u8* to = m_.keys(block_) + (w_ * kWarpRows + first) * 128;
-    const Given given(m_, peers_, block_, to);
-    store_rope(to, raw, given);
+  // Widens a turn's tiles once they are free, the last turn the rope part, too: weights lie there until all have been
+  // multiplied. With the `last` share the turn is complete.
+  template <int turn>
+  QUERN_DEVICE void take_turn(const RawRow& raw, u8* to, bool waits, bool last, u32 there) {
+    Barriers& barriers = m_.barriers();
+    if (waits) {
+      QUERN_UNROLL for (int i = turn; i < turn + 2 / kTurns; ++i) {
+        mbarrier_wait(barriers.empty[block_][i ^ (kTurns == 2 ? block_ : 0)], round_ ^ 1);
+      }
+    }
+    constexpr bool kWithRope = turn + 1 == kTurns;
+    const Given given(m_, peers_, block_, turn, to);
+    if constexpr (kWithRope) store_rope(to, raw, given);
+    const u32 at = static_cast<u32>(first_tile(turn) * kTileBytes);
     u8* pieces[2];
-    QUERN_UNROLL for (int i = 0; i < 2; ++i) pieces[i] = to + place_in_tile(lane() % kShare, lane() / kShare * 2 + i);
-    QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) store_latent(pieces, i, raw.latent[i], scale_of(raw, i));
+    const int own = static_cast<int>(thread_index_anew() % kWarp);
+    QUERN_UNROLL for (int i = 0; i < 2; ++i) pieces[i] = to + at + place_in_tile(own % kShare, own / kShare * 2 + i);
+    QUERN_UNROLL for (int i = 0; i < kTurnTiles; ++i) {
+      const int tile = turn * kTurnTiles + i;
+      store_latent(pieces, i, raw.latent[tile], scale_of(raw, tile));
+    }
     fence_async();
     sync_warp();
     if (kPaired && given.full != 0 && elect_one()) {
-      QUERN_UNROLL for (int i = 0; i < kRopeTile; ++i) {
-        bulk_store_cluster(given.to + static_cast<u32>(i * kTileBytes), to + i * kTileBytes, kShare * 128, given.full);
+      QUERN_UNROLL for (int i = 0; i < kTurnTiles; ++i) {
+        const u32 tile = at + static_cast<u32>(i * kTileBytes);
+        bulk_store_cluster(given.to + tile, to + tile, kShare * 128, given.full);
       }
     }
-  }
-  QUERN_DEVICE void filled(const FoundRows& rows) {
-    if (lane() != 0) return;
-    if (kListed) tell_there(block_, rows.there);
+    if (!last || lane() != 0) return;
+    if (kListed && turn == 0) tell_there(block_, there);
     // The other block's same warp stores as much to this one's memory.
     if (kPaired && peers_.count > 1) {
-      mbarrier_arrive_expect(m_.barriers().full[block_][0], kShareBytes);
+      mbarrier_arrive_expect(barriers.full[block_][turn], kShare * (kTurnTiles + kWithRope) * 128);
     } else {
-      mbarrier_arrive(m_.barriers().full[block_][0]);
+      mbarrier_arrive(barriers.full[block_][turn]);
     }
   }
 
@@ -279,6 +307,9 @@ class Gatherer {
   f32 tensor_scale_;
 };
 
-QUERN_DEVICE void supply(const MlaParams& p, Memory m, int w) { Gatherer(p, m, w).run(); }
+QUERN_DEVICE void supply(const MlaParams& p, Memory m, int w) {
+  all_ready();
+  Gatherer(p, m, w).run();
+}
 
 }  // namespace q

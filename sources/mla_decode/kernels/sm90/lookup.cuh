@@ -28,15 +28,21 @@ QUERN_DEVICE const u8* address_of(const u8* own, int source) {
   return reinterpret_cast<const u8*>(shuffle(reinterpret_cast<u64>(own), source));
 }
 
-// What a lane looks up: one key of each block of a task, the one at `place` of the block's.
+// A lane's place in a block, and four numbers of shared memory that it has for itself where that is asked for.
+struct Where {
+  i32 place;
+  i32* own;
+};
+
+// What a lane looks up: one key of each block of a task, at the same place of each.
 class LookedUp {
  public:
-  QUERN_DEVICE LookedUp(const MlaParams& params, const Task& task, i32 place) : p(params), t(task), place_(place) {}
+  QUERN_DEVICE LookedUp(const MlaParams& params, const Task& task) : p(params), t(task) {}
 
  protected:
-  // Whether the lane's key of the block at `key` is listed.
-  QUERN_DEVICE bool is_listed(i32 key) const { return key < t.end_key && key + place_ < p.top_k; }
-  QUERN_DEVICE const i32* index_at(i32 key) const { return p.indices + (t.q_begin * p.indices_stride + key + place_); }
+  // Whether the key at `place` of the block at `key` is listed.
+  QUERN_DEVICE bool is_listed(i32 key, i32 place) const { return key < t.end_key && key + place < p.top_k; }
+  QUERN_DEVICE const i32* index_at(i32 at) const { return p.indices + (t.q_begin * p.indices_stride + at); }
   // Whether `position`, of the block at `key`, is to be read.
   QUERN_DEVICE bool is_seen(i32 position, i32 key) const {
     bool there = key < t.end_key && position >= 0;
@@ -70,21 +76,20 @@ class LookedUp {
 
   const MlaParams& p;
   const Task& t;
-  i32 place_;
 };
 
 // The blocks of a task one after the other: pages are looked up a block ahead, and listed indices two.
 class Lookup : LookedUp {
  public:
-  QUERN_DEVICE Lookup(const MlaParams& params, const Task& task, i32 place, i32* = nullptr)
-      : LookedUp(params, task, place) {
+  QUERN_DEVICE Lookup(const MlaParams& params, const Task& task, const Where& at, u32 = 0)
+      : LookedUp(params, task), place_(at.place) {
     index_ = index_of(t.key);
     find(t.key);
     index_ = index_of(t.key + kBlock);
   }
 
   // The rows of the block at `key`, which follows the one before.
-  QUERN_DEVICE FoundRows next(i32 key) {
+  QUERN_DEVICE FoundRows next(i32 key, const Where&, u32) {
     const FoundRows rows = rows_at(there_, page_, slot_);
     find(key + kBlock);
     index_ = index_of(key + 2 * kBlock);
@@ -95,65 +100,65 @@ class Lookup : LookedUp {
   // This lane's place among the sequence's keys, or what stands there in its list.
   QUERN_DEVICE i32 index_of(i32 key) const {
     if (!kListed) return key + place_;
-    return is_listed(key) ? *index_at(key) : -1;
+    return is_listed(key, place_) ? *index_at(key + place_) : -1;
   }
   QUERN_DEVICE void find(i32 key) {
     there_ = is_seen(index_, key);
     if (!there_) return;
-    page_ = quotient(index_, p.page_size);
+    page_ = index_ / p.by_page_size;
     slot_ = index_ - page_ * p.page_size;
     if (!kSlots) page_ = p.pages[t.pages + page_];
   }
 
-  i32 index_;
+  i32 place_, index_;
   i32 page_, slot_;
   bool there_;
 };
 
 // The same without registers that would have to be kept while rows are on their way to all others: what was asked for
-// is copied to four numbers of shared memory that the lane has for itself, indices and pages of two blocks.
+// is copied to shared memory, indices and pages of two blocks in turns; and what
+// follows from the thread's own index is told anew each time.
 class LookupInMemory : LookedUp {
  public:
-  QUERN_DEVICE LookupInMemory(const MlaParams& params, const Task& task, i32 place, i32* own)
-      : LookedUp(params, task, place), own_(own), turn_(0) {
-    ask_index(t.key, 0);
+  // `turn`, 0 or 1: of the first block. It changes from block to block.
+  QUERN_DEVICE LookupInMemory(const MlaParams& params, const Task& task, const Where& at, u32 turn)
+      : LookedUp(params, task) {
+    ask_index(at, t.key, turn);
     copy_async_commit();
     copy_async_wait<0>();
-    ask_page(t.key, 0);
-    ask_index(t.key + kBlock, 1);
+    ask_page(at, t.key, turn);
+    ask_index(at, t.key + kBlock, turn ^ 1);
     copy_async_commit();
   }
 
   // The rows of the block at `key`, which follows the one before.
-  QUERN_DEVICE FoundRows next(i32 key) {
+  QUERN_DEVICE FoundRows next(i32 key, const Where& at, u32 turn) const {
     copy_async_wait<0>();
-    const i32 position = position_of(key, turn_), page = quotient(position, p.page_size);
+    const i32 position = position_of(at, key, turn), page = position / p.by_page_size;
     const FoundRows rows =
-        rows_at(is_read(position, key), kSlots ? page : own_[2 + turn_], position - page * p.page_size);
-    ask_page(key + kBlock, turn_ ^ 1);
-    ask_index(key + 2 * kBlock, turn_);
+        rows_at(is_read(at, position, key), kSlots ? page : at.own[2 + turn], position - page * p.page_size);
+    ask_page(at, key + kBlock, turn ^ 1);
+    ask_index(at, key + 2 * kBlock, turn);
     copy_async_commit();
-    turn_ ^= 1;
     return rows;
   }
 
  private:
-  QUERN_DEVICE i32 position_of(i32 key, i32 turn) const { return kListed ? own_[turn] : key + place_; }
-  QUERN_DEVICE bool is_read(i32 position, i32 key) const {
-    return (!kListed || is_listed(key)) && is_seen(position, key);
+  QUERN_DEVICE static i32 position_of(const Where& at, i32 key, u32 turn) {
+    return kListed ? at.own[turn] : key + at.place;
   }
-  QUERN_DEVICE void ask_index(i32 key, i32 turn) const {
-    if (kListed && is_listed(key)) copy_async_4(own_ + turn, index_at(key), true);
+  QUERN_DEVICE bool is_read(const Where& at, i32 position, i32 key) const {
+    return (!kListed || is_listed(key, at.place)) && is_seen(position, key);
   }
-  QUERN_DEVICE void ask_page(i32 key, i32 turn) const {
-    const i32 position = position_of(key, turn);
-    if (!kSlots && is_read(position, key)) {
-      copy_async_4(own_ + 2 + turn, p.pages + (t.pages + quotient(position, p.page_size)), true);
+  QUERN_DEVICE void ask_index(const Where& at, i32 key, u32 turn) const {
+    if (kListed && is_listed(key, at.place)) copy_async_4(at.own + turn, index_at(key + at.place), true);
+  }
+  QUERN_DEVICE void ask_page(const Where& at, i32 key, u32 turn) const {
+    const i32 position = position_of(at, key, turn);
+    if (!kSlots && is_read(at, position, key)) {
+      copy_async_4(at.own + 2 + turn, p.pages + (t.pages + position / p.by_page_size), true);
     }
   }
-
-  i32* own_;
-  i32 turn_;
 };
 
 }  // namespace q

@@ -33,7 +33,7 @@ QUERN_DEVICE void write_results(const MlaParams& p, const Memory& m, const Task&
   const int column = group * 256 + accumulator_column(thread, 0);
   if (t.slot >= 0) {
     const Meeting meeting{kBoth, kConsumers, &m.told().word};
-    f32* slot = slot_at(p, t.slot, block_index(0) % p.side_by_side);
+    f32* slot = slot_at(p, t.slot, tile_of_block(p));
     if (first) {
       QUERN_UNROLL for (int h = 0; h < 2; ++h) {
         const i32 row = accumulator_row(thread, h);
@@ -54,7 +54,7 @@ QUERN_DEVICE void write_results(const MlaParams& p, const Memory& m, const Task&
       store_sums(slot, sums);
       if (!meeting.hand_in(p, t)) return;
     }
-    const f32* other = slot_at(p, t.partner, block_index(0) % p.side_by_side);
+    const f32* other = slot_at(p, t.partner, tile_of_block(p));
     Pair pairs[2];
     QUERN_UNROLL for (int h = 0; h < 2; ++h) {
       const i32 row = accumulator_row(thread, h);

@@ -84,6 +84,14 @@ struct Peers {
   // The other's rank; its own where there is none.
   QUERN_DEVICE u32 other() const { return count == 1 ? 0 : rank ^ 1; }
 };
+// All threads: barriers are made, the cluster's other block's, too.
+QUERN_DEVICE void all_ready() {
+  if (kPaired) {
+    sync_cluster();
+  } else {
+    sync_block();
+  }
+}
 // Warps that release a part of a block of keys: this block's and the other's. Where there is no other, this one's
 // twice.
 inline constexpr u32 kReleases = (kPaired ? 2 : 1) * kGroupThreads / kWarp;

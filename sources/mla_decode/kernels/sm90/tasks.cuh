@@ -24,6 +24,7 @@ struct Task {
 struct Mailbox {
   Mbarrier told[2], done[2];
   Task tasks[2];
+  Task none, unread;  // without rows; of no consequence
 
   QUERN_DEVICE void init(u32 listeners) {
     QUERN_ROLLED for (int i = 0; i < 2; ++i) {
@@ -46,7 +47,7 @@ struct QueryRow {
   const Element *latent, *rope;
   bool there;
   QUERN_DEVICE QueryRow(const MlaParams& p, const Task& t, i32 row) : there(row < t.rows) {
-    const i32 of = t.first_row + (there ? row : 0), within = quotient(of, p.heads), head = of - within * p.heads;
+    const i32 of = t.first_row + (there ? row : 0), within = of / p.by_heads, head = of - within * p.heads;
     const i64 token = t.q_begin + within;
     latent = static_cast<const Element*>(p.q) + token * p.q_stride_token + head * p.q_stride_head;
     rope = static_cast<const Element*>(p.q_rope) + token * p.q_rope_stride_token + head * p.q_rope_stride_head;
@@ -60,10 +61,18 @@ class Tasks {
   QUERN_DEVICE Tasks(const MlaParams& params, Mailbox& mailbox, const i32* counted)
       : p_(params), mailbox_(mailbox), schedule_(params, counted), place_(0), phase_(0) {}
 
-  // False when there is none; of that the others are told, too. All blocks of a cluster tell the same pieces.
+  // Finds the next and tells it. False when there is none; of that the others are told, too. All blocks of a cluster
+  // tell the same pieces.
   QUERN_DEVICE bool tell_next(i32* counted) {
     Task t;
-    const i32 tile = block_index(0) % p_.side_by_side;
+    const bool more = find(t, counted);
+    tell(t);
+    return more;
+  }
+  // Where it is `pretended` that all has been planned, what is found means nothing.
+  QUERN_DEVICE bool find(Task& t, i32* counted, bool pretended = false) {
+    if (pretended) schedule_.pretend();
+    const i32 tile = tile_of_block(p_);
     bool more;
     QUERN_ROLLED for (;;) {
       Sequence s;
@@ -80,7 +89,7 @@ class Tasks {
         s.position = listed.position;
         if (listed.sequence < 0) s.q_len = 0;
       }
-      note_cut(p_, s, piece, lane() == 0);
+      note_cut(p_, s, piece, lane() == 0 && !pretended);
       t.first_row = (piece.group * p_.side_by_side + tile) * kRows;
       const i32 rows = s.q_len * p_.heads;
       t.rows = clamped(rows - t.first_row, 0, kRows);
@@ -107,6 +116,9 @@ class Tasks {
       }
       break;
     }
+    return more;
+  }
+  QUERN_DEVICE void tell(const Task& t) {
     mbarrier_wait(mailbox_.done[place_], phase_ ^ 1);
     sync_warp();  // a lane that comes late would find the barrier a round further
     if (lane() == 0) {
@@ -115,7 +127,6 @@ class Tasks {
     }
     place_ ^= 1;
     phase_ ^= static_cast<u32>(place_ == 0);
-    return more;
   }
 
  private:
