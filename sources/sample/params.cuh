@@ -137,20 +137,25 @@ QUERN_SHARED_CODE constexpr SmallRoom small_room(i32 chunks, i32 own, i32 slots)
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.
-inline constexpr i32 kCandidates = 6144;     // that a block has room for,
-inline constexpr i32 kFewCandidates = 4096;  // and where there are lists, too
-inline constexpr i32 kTableSlots = 1024;     // of the table of candidates that lists are looked through for
+inline constexpr i32 kCandidates = 6144;      // that a block has room for,
+inline constexpr i32 kFewCandidates = 4096;   // and where there are lists, too
+inline constexpr i32 kTableSlots = 2048;      // of the table of candidates that lists are looked through for,
+inline constexpr i32 kFilterBytes = 4096;     // and of the bits of their hashes
+// Of chunks that are on their way. Not where f32 logits are edited: that kernel has more use for L1 than for them.
+QUERN_SHARED_CODE constexpr i32 ahead_bytes(bool edits, i32 logit_bytes) {
+  return edits && logit_bytes == 4 ? 0 : 32768;
+}
 struct FilterRoom {
-  i32 stats, work, marks, before, values, bytes;  // candidates come first
-  i32 candidates, most_named;                     // how many
+  i32 stats, work, marks, before, values, ahead, spots, bytes;  // candidates come first
+  i32 candidates, most_named;                                   // how many
 };
-QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slots) {
+QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slots, i32 ahead) {
   FilterRoom room{};
   room.candidates = slots != 0 ? kFewCandidates : kCandidates;
   room.most_named = slots / 2 < own * kChunk ? slots / 2 : own * kChunk;
   room.work = room.candidates * 8;
   // One after the other: what is said of named tokens, or a table of candidates; the weights of chunks; bins.
-  const i32 bins = kBinWords * 4, table = slots != 0 ? kTableSlots * 8 : 0;
+  const i32 bins = kBinWords * 4, table = slots != 0 ? kTableSlots * 8 + kFilterBytes : 0;
   i32 work = bins > table ? bins : table;
   work = work > chunks * 8 ? work : chunks * 8;
   work = work > room.most_named * 4 ? work : room.most_named * 4;
@@ -158,7 +163,11 @@ QUERN_SHARED_CODE constexpr FilterRoom filter_room(i32 chunks, i32 own, i32 slot
   room.marks = (room.stats + chunks * 8 + 15) / 16 * 16;
   room.before = room.marks + (slots != 0 ? own * kGroups * 4 : 0);
   room.values = room.before + (slots != 0 ? (own * kGroups + 3) / 4 * 4 : 0);
-  room.bytes = room.values + room.most_named * 4;
+  // What named tokens come to, and the candidates' bins, are asked for once nothing is on its way.
+  room.ahead = (room.values + 15) / 16 * 16;
+  room.spots = (room.values + room.most_named * 4 + 15) / 16 * 16;
+  room.bytes = room.spots + room.candidates * 2;
+  room.bytes = room.bytes > room.ahead + ahead ? room.bytes : room.ahead + ahead;
   return room;
 }
 

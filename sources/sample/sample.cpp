@@ -83,7 +83,8 @@ std::uint32_t room_of(const Problem& problem, int blocks) {
   const Shape& shape = problem.shape;
   const int own = (p.chunks + blocks - 1) / blocks;
   if (shape.small) return static_cast<std::uint32_t>(q::small_room(p.chunks, own, p.slots).bytes);
-  return static_cast<std::uint32_t>(shape.streams ? q::filter_room(p.chunks, own, p.slots).bytes
+  const int ahead = q::ahead_bytes(shape.edits, static_cast<int>(bytes_of(shape.logits)));
+  return static_cast<std::uint32_t>(shape.streams ? q::filter_room(p.chunks, own, p.slots, ahead).bytes
                                                   : q::cluster_room(p.chunks, own, shape.edits || shape.filters,
                                                                     shape.filters, p.slots, p.bias_offsets != nullptr)
                                                         .bytes);

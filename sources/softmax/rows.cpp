@@ -89,8 +89,8 @@ void define_rows(const RowShape& shape, Held where, Dtype element, const std::st
   unit->constants.push_back({"HELD", shape.held ? "1" : "0"});
   unit->constants.push_back({"EACH", std::to_string(each)});
   unit->constants.push_back({"THREADS", std::to_string(threads_of(where))});
-  // What is left of the registers by three blocks is enough for 64 elements, by two for 80.
-  unit->constants.push_back({"BLOCKS_PER_SM", where == Held::registers && shape.held && each <= 64 ? "3" : "2"});
+  // Elements in registers leave a thread of three blocks too few others.
+  unit->constants.push_back({"BLOCKS_PER_SM", "2"});
   unit->source = embedded(name + "/kernels/" + (shape.cluster ? "sm90/" : "portable/") + name + ".cuh");
   unit->headers = device_headers(unit->target);
 }

@@ -52,7 +52,7 @@ jit::Unit unit(const jit::Spec& spec) {
 
 void fit(Shape* shape, const RowShare& share) {
   shape->cluster = share.shape.cluster;
-  // Beyond what three blocks of a multiprocessor have registers for each vector less counts.
+  // Each vector less counts where they are many; one kernel is enough for rows of fewer.
   shape->each = !share.shape.held ? q::kStreamedEach : share.each <= 64 ? 64 : share.each;
 }
 

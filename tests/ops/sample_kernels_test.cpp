@@ -253,23 +253,29 @@ TEST(SampleKernels, DrawTheSameTokensWhereEditsWait) {
     constexpr std::size_t kRows = 6;
     const bool alike = round % 4 == 3;  // equal logits, so that there are too many candidates,
     const bool lists = round % 8 != 3;  // with lists in half of these rounds, which are looked through in mid-stream
+    // Whether banned tokens are NaN matters to the status alone: without one, and without bans, lists wait, too.
+    const bool bans = !alike && round % 4 != 0, told = round % 4 != 2;
     SampleInput in = make_waiting(random,
                                   round % 3 == 0   ? 4000
                                   : round % 3 == 1 ? 9003
                                                    : 20480,
-                                  kRows, alike, lists, !alike);
+                                  kRows, alike, lists, bans);
     in.top_k = drawn(random, kRows, {50, 10, 1, 300, 0}), in.min_p = drawn(random, kRows, {0.0f, 0.02f});
     SampleInput rare = in;
     rare.typical_p.assign(kRows, 1.0f);
     const SampleOutput other = SampleCall(rare).run();
     for (const std::int32_t sms : {0, 1, 4}) {
       in.max_sms = sms;
-      const SampleOutput out = SampleCall(in).run();
+      SampleCall call(in);
+      if (!told) call.args.status = nullptr;
+      const SampleOutput out = call.run();
       for (std::size_t i = 0; i < kRows; ++i) {
         const std::string where = "round " + std::to_string(round) + " row " + std::to_string(i) + " sms " +
                                   std::to_string(sms) + ", QUERN_TEST_SEED=" + std::to_string(run_seed());
         EXPECT_EQ(out.ids[i], other.ids[i]) << where;
-        EXPECT_EQ(out.status[i], other.status[i]) << where;
+        if (told) {
+          EXPECT_EQ(out.status[i], other.status[i]) << where;
+        }
       }
       if (HasFailure()) return;
     }

@@ -74,6 +74,18 @@ QUERN_DEVICE bool bit_at(const u32* mask, i32 token) { return (mask[token >> 5] 
 // ---- A chunk as it streams by: lane l has the kVector logits from (j kWarp + l) kVector on, for each j
 QUERN_DEVICE i32 place_in_chunk(int j) { return j * (kWarp * kVector) + lane() * kVector; }
 
+QUERN_DEVICE void widen_loads(const vec16 (&raw)[kLoads], f32 (&x)[kEach]) {
+  QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+    QUERN_UNROLL for (int w = 0; w < 4; ++w) {
+      if constexpr (sizeof(Logit) == 4) {
+        x[j * 4 + w] = f32_of(raw[j].x[w]);
+      } else {
+        const f32x2 pair = unpack<Logit>(raw[j].x[w]);
+        x[j * 8 + 2 * w] = pair.x, x[j * 8 + 2 * w + 1] = pair.y;
+      }
+    }
+  }
+}
 // -inf behind the row's end.
 QUERN_DEVICE void load_chunk(const Row& row, i32 begin, i32 vocab, bool vectors, f32 (&x)[kEach]) {
   const Logit* from = row.logits + begin;
@@ -81,16 +93,7 @@ QUERN_DEVICE void load_chunk(const Row& row, i32 begin, i32 vocab, bool vectors,
     vec16 raw[kLoads];
     const Logit* const own = from + place_in_chunk(0);  // the others lie at constant distances
     QUERN_UNROLL for (int j = 0; j < kLoads; ++j) raw[j] = load16_once(own + j * (kWarp * kVector));
-    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
-      QUERN_UNROLL for (int w = 0; w < 4; ++w) {
-        if constexpr (sizeof(Logit) == 4) {
-          x[j * 4 + w] = f32_of(raw[j].x[w]);
-        } else {
-          const f32x2 pair = unpack<Logit>(raw[j].x[w]);
-          x[j * 8 + 2 * w] = pair.x, x[j * 8 + 2 * w + 1] = pair.y;
-        }
-      }
-    }
+    widen_loads(raw, x);
     return;
   }
   QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {

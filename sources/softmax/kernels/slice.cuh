@@ -59,7 +59,18 @@ QUERN_DEVICE Slice slice_of(const Element* row, i32 n) {
   return s;
 }
 
-// Which of this lane's vectors of the tiles from one on are wholly the row's: one comparison each.
+// The same of a row whose blocks take all of their parts at once: a warp's tiles lie kWarps apart, so that what a block
+// asks for at a time lies side by side.
+QUERN_DEVICE Slice striped_slice_of(const Element* row, i32 n) {
+  Slice s = slice_of(row, n);
+  const i32 tiles = div_up(s.end, kTile), begin = s.each * row_block() * kWarps, end = begin + s.each * kWarps;
+  s.last = end < tiles ? end : tiles;
+  s.first = begin + warp() < s.last ? begin + warp() : s.last;
+  return s;
+}
+
+// Which of this lane's vectors of the tiles from one on, so far apart, are wholly the row's: one comparison each.
+template <int apart = 1>
 struct WholeVectors {
   i32 most;    // elements from the first vector's beginning to that of the last whole one
   bool first;  // the first one is not before the row's beginning
@@ -69,7 +80,7 @@ struct WholeVectors {
     most = to_end < of_warp ? to_end : of_warp;
     first = begin >= s.shift;
   }
-  QUERN_DEVICE bool has(int j) const { return j * kTile <= most && (j > 0 || first); }
+  QUERN_DEVICE bool has(int j) const { return j * apart * kTile <= most && (j > 0 || first); }
 };
 
 // A vector at an end of the row.
@@ -90,31 +101,35 @@ QUERN_DEVICE vec16 load_edge(const Slice& s, i32 place) {
   return v;
 }
 
-// The row's first vector and its last among those of the tiles from `tile` on, where they are not whole: each is in one
-// lane's hands.
-template <Fill fill, int count>
-QUERN_DEVICE void load_ends(const Slice& s, i32 tile, vec16 (&v)[count]) {
+// f(j, its place) for the row's first vector and its last where they are not whole and this lane has them, of the
+// j-th of so many tiles, so far apart, from `tile` on.
+template <int apart, int count, class F>
+QUERN_DEVICE void each_end(const Slice& s, i32 tile, F f) {
   QUERN_ROLLED for (int which = 0; which < 2; ++which) {
-    const i32 place = which == 0 ? 0 : (s.end - 1) / kVector * kVector, of = place / kTile;
-    if ((place >= s.shift && place + kVector <= s.end) || of < tile || of >= s.last || of >= tile + count) continue;
-    const bool mine = s.place(of) == place;
-    vec16 edge{};
-    if (mine) edge = load_edge<fill>(s, place);
-    QUERN_UNROLL for (int j = 0; j < count; ++j) {
-      if (mine && tile + j == of) v[j] = edge;
-    }
+    const i32 place = which == 0 ? 0 : (s.end - 1) / kVector * kVector, of = place / kTile, j = (of - tile) / apart;
+    if ((place >= s.shift && place + kVector <= s.end) || of < tile || of >= s.last || j >= count) continue;
+    if (tile + j * apart == of && s.place(of) == place) f(j, place);
   }
 }
-template <Fill fill, int count>
+template <Fill fill, int apart, int count>
+QUERN_DEVICE void load_ends(const Slice& s, i32 tile, vec16 (&v)[count]) {
+  each_end<apart, count>(s, tile, [&](int its, i32 place) {
+    const vec16 edge = load_edge<fill>(s, place);
+    QUERN_UNROLL for (int j = 0; j < count; ++j) {
+      if (j == its) v[j] = edge;
+    }
+  });
+}
+template <Fill fill, int apart = 1, int count>
 QUERN_DEVICE void load_tiles(const Slice& s, i32 tile, vec16 (&v)[count]) {
   const u32 none = filling<fill>();
-  const WholeVectors whole(s, tile);
+  const WholeVectors<apart> whole(s, tile);
   const u8* from = s.base + static_cast<i64>(s.place(tile)) * static_cast<i64>(sizeof(Element));
   QUERN_UNROLL for (int j = 0; j < count; ++j) {
     v[j] = {{none, none, none, none}};
-    if (whole.has(j)) v[j] = load16_once(from + j * 16 * kWarp);
+    if (whole.has(j)) v[j] = load16_once(from + j * apart * 16 * kWarp);
   }
-  load_ends<fill>(s, tile, v);
+  load_ends<fill, apart>(s, tile, v);
 }
 
 // The same of a row that has nearly all of what is asked for: elsewhere than at its ends nothing is asked of each
@@ -140,11 +155,11 @@ QUERN_DEVICE void widen_vector(const vec16& v, f32* x) {
     }
   }
 }
-template <Fill fill, int count>
+template <Fill fill, int apart = 1, int count>
 QUERN_DEVICE void load_elements(const Slice& s, i32 tile, f32 (&x)[count]) {
   constexpr int kLoads = count / kVector;
   vec16 v[kLoads];
-  load_tiles<fill>(s, tile, v);
+  load_tiles<fill, apart>(s, tile, v);
   QUERN_UNROLL for (int j = 0; j < kLoads; ++j) widen_vector(v[j], x + j * kVector);
 }
 
@@ -170,30 +185,27 @@ QUERN_DEVICE void store_some(Out* to, const Slice& s, i32 place, const f32* x) {
     if (place + e >= s.shift && place + e < s.end) to[e] = from_f32<Out>(x[e]);
   }
 }
-// This lane's elements of the tiles from `tile` on, to the row's `out`.
-template <class Out, int count>
+// This lane's elements of the tiles from `tile` on, so far apart, to the row's `out`.
+template <int apart = 1, class Out, int count>
 QUERN_DEVICE void store_tiles(Out* out, bool vectors, const Slice& s, i32 tile, const f32 (&x)[count]) {
-  constexpr int kStores = count / kVector;
+  constexpr int kStores = count / kVector, kStep = apart * kTile;
   const i32 begin = s.place(tile);
   Out* const to = out + (begin - s.shift);
   if (!vectors) {
     QUERN_UNROLL for (int j = 0; j < kStores; ++j) {
-      if (tile + j < s.last) store_some(to + j * kTile, s, begin + j * kTile, x + j * kVector);
+      if (tile + j * apart < s.last) store_some(to + j * kStep, s, begin + j * kStep, x + j * kVector);
     }
     return;
   }
-  const WholeVectors whole(s, tile);
+  const WholeVectors<apart> whole(s, tile);
   QUERN_UNROLL for (int j = 0; j < kStores; ++j) {
-    if (whole.has(j)) store_whole(to + j * kTile, x + j * kVector);
+    if (whole.has(j)) store_whole(to + j * kStep, x + j * kVector);
   }
-  QUERN_ROLLED for (int which = 0; which < 2; ++which) {
-    const i32 place = which == 0 ? 0 : (s.end - 1) / kVector * kVector, of = place / kTile;
-    if ((place >= s.shift && place + kVector <= s.end) || of < tile || of >= s.last || of >= tile + kStores) continue;
-    if (s.place(of) != place) continue;
+  each_end<apart, kStores>(s, tile, [&](int its, i32 place) {
     QUERN_UNROLL for (int j = 0; j < kStores; ++j) {
-      if (tile + j == of) store_some(to + j * kTile, s, place, x + j * kVector);
+      if (j == its) store_some(to + j * kStep, s, place, x + j * kVector);
     }
-  }
+  });
 }
 // Whether whole vectors may be stored at once.
 template <class Out>

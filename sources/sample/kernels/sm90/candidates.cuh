@@ -208,26 +208,59 @@ QUERN_CALLED f32 weigh_odd_chunk(Named named, Chunk chunk, i32 local, f32 max, f
   return weigh && max > -infinity() ? warp_sum(sum_of_shares(chunk.x, max, scale)) : 0.0f;
 }
 
-// Asks for a chunk, so that it is near when it is loaded.
-QUERN_DEVICE void ask_for_chunk(const SampleParams& p, const Row& row, i32 first) {
-  constexpr i32 kLine = 128 / static_cast<i32>(sizeof(Logit));
-  QUERN_ROLLED for (i32 at = first + lane() * kLine; at < first + kChunk && at < p.vocab; at += kWarp * kLine) {
-    prefetch_line(row.logits + at);
+// Chunks of a warp that are on their way, each in its place of shared memory: every lane copies what it will look at,
+// so that it waits for nobody.
+struct Ahead {
+  static constexpr bool kThere = kAheadBytes != 0;
+  static constexpr i32 kDepth = kThere ? kAheadBytes / (kWarps * kChunk * static_cast<i32>(sizeof(Logit))) : 1;
+  static_assert(kDepth >= 1);
+  static constexpr i32 kStep = kWarp * kVector;
+  const SampleParams& p;
+  const Logit* logits;  // the row's, from this lane's place in a chunk on
+  Logit* places;        // [kDepth][kChunk], likewise
+
+  QUERN_DEVICE Ahead(const SampleParams& params, const Row& row, const Part& part)
+      : p(params),
+        logits(row.logits + place_in_chunk(0)),
+        places(reinterpret_cast<Logit*>(part.ahead) + warp() * (kDepth * kChunk) + place_in_chunk(0)) {}
+  QUERN_DEVICE bool comes(i32 first) const { return kThere && p.vectors && first + kChunk <= p.vocab; }
+  // Begins to copy the chunk from `first` on, as one group of this thread's copies; nothing where it is not `there`.
+  QUERN_DEVICE void begin(i32 first, i32 slot, bool there) const {
+    if (there && comes(first)) {
+      QUERN_UNROLL for (int j = 0; j < kLoads; ++j) {
+        copy_async_16(places + slot * kChunk + j * kStep, logits + first + j * kStep, true);
+      }
+    }
+    copy_async_commit();
   }
-}
+  // The chunk that was begun kDepth chunks ago.
+  QUERN_DEVICE void take(const Row& row, i32 first, i32 slot, f32 (&x)[kEach]) const {
+    copy_async_wait<kDepth - 1>();
+    if (!comes(first)) {
+      load_chunk(row, first, p.vocab, !kThere && p.vectors, x);
+      return;
+    }
+    vec16 raw[kLoads];
+    QUERN_UNROLL for (int j = 0; j < kLoads; ++j) raw[j] = load16(places + slot * kChunk + j * kStep);
+    widen_loads(raw, x);
+  }
+};
 
 // Streams the part. prepare() leaves the plan on the desk while the first chunk comes; all threads, and it ends with a
-// barrier. No chunk is in registers then: they would be spilled in each turn of the loop. Each warp has a run of
-// chunks, and takes the first of them twice: for the bound, which is of edited logits, and for good. Candidates are on
-// the desk in the end, and what the chunks come to where weights are asked for; *largest: this lane's largest logit,
-// which is raw where edits wait. True in a lane that met a NaN.
+// barrier. Each warp has a run of chunks, and takes the first of them twice: for the bound, which is of edited logits,
+// and for good. Candidates are on the desk in the end, and what the chunks come to where weights are asked for;
+// *largest: this lane's largest logit, which is raw where edits wait. True in a lane that met a NaN.
 // name() is called by all threads where it matters early what tokens lists name.
 template <class F, class G>
 QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part& part, f32* largest, F prepare,
                               G name) {
   const i32 chunks = row.logits ? part.chunks : 0;
   const i32 begin = warp() * chunks / kWarps, end = (warp() + 1) * chunks / kWarps;
-  if (begin < end) ask_for_chunk(p, row, (part.first + begin) * kChunk);
+  const Ahead ahead(p, row, part);
+  i32 slot = 0;
+  QUERN_UNROLL for (i32 c = 0; c < Ahead::kDepth; ++c) {
+    ahead.begin((part.first + begin + c) * kChunk, c, begin + c < end);
+  }
   prepare();
   const Plan& plan = part.desk->plan;  // read where it is needed: registers are scarce
   const Wanted& wanted = plan.wanted;
@@ -240,7 +273,7 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
     const i32 c = bounds ? begin : step, first = (part.first + c) * kChunk;
     f32 x[kEach];
     if (there) {
-      load_chunk(row, first, p.vocab, p.vectors, x);
+      ahead.take(row, first, slot, x);
       if (kEdits && !plan.late) edit_part_chunk(p, row, part, c, x);
     } else {
       QUERN_UNROLL for (int i = 0; i < kEach; ++i) x[i] = -infinity();
@@ -257,6 +290,9 @@ QUERN_DEVICE bool stream_part(const SampleParams& p, const Row& row, const Part&
     QUERN_UNROLL for (int i = 0; i < kEach; ++i) chains[i % 4] = fmax(chains[i % 4], x[i]);  // NaN is passed over
     f32 max = fmax(fmax(chains[0], chains[1]), fmax(chains[2], chains[3]));
     most = fmax(most, max);
+    // Its place has been read: another chunk may come there.
+    ahead.begin(first + Ahead::kDepth * kChunk, slot, step + Ahead::kDepth < end);
+    slot = slot + 1 < Ahead::kDepth ? slot + 1 : 0;
     if (!wanted.none && reaches_gate(part, max, first, wanted, &gate))
       keep_chunk(row, part, x, max, first, wanted, plan.late, &gate);
     bool odd = false;

@@ -10,6 +10,7 @@ namespace q {
 
 inline constexpr i32 kWarps = kThreads / kWarp;
 inline constexpr i32 kPairs = kThreads / 2;
+inline constexpr i32 kAheadBytes = ahead_bytes(kEdits, static_cast<i32>(sizeof(Logit)));
 
 // Which tokens are worth keeping.
 struct Wanted {
@@ -92,6 +93,8 @@ struct Part {
   u64* candidates;
   u64* stats;  // [all] largest logit and sum of shares, as f32, of what no list names
   u8* work;    // what is said of named tokens; then histogram and lists, or weights of chunks
+  u8* ahead;   // [kAheadBytes] chunks on their way; then what named tokens come to, and
+  u16* spots;  // [most] the bins of candidates
   Named named;
   bool has_names;
   Desk* desk;
@@ -111,12 +114,14 @@ QUERN_DEVICE Part part_of(const SampleParams& p, Desk* desk) {
   part.first = part.rank * p.chunks_per_block;
   const i32 rest = p.chunks - part.first;
   part.chunks = rest < 0 ? 0 : rest < p.chunks_per_block ? rest : p.chunks_per_block;
-  const FilterRoom room = filter_room(p.chunks, p.chunks_per_block, p.slots);
+  const FilterRoom room = filter_room(p.chunks, p.chunks_per_block, p.slots, kAheadBytes);
   u8* const shared = dynamic_shared();
   part.most = room.candidates;
   part.candidates = reinterpret_cast<u64*>(shared);
   part.work = shared + room.work;
   part.stats = reinterpret_cast<u64*>(shared + room.stats);
+  part.ahead = shared + room.ahead;
+  part.spots = reinterpret_cast<u16*>(shared + room.spots);
   part.named.marks = reinterpret_cast<u32*>(shared + room.marks);
   part.named.before = reinterpret_cast<u16*>(shared + room.before);
   part.named.words = reinterpret_cast<u32*>(part.work);

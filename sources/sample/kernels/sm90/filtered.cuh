@@ -190,6 +190,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
   const f32 scale = request.inverse_temperature * kLog2OfE;
   u32 top = request.late ? kDead : key_of(largest);
   if (part.names() && !request.late && row.logits) {
+    sync_block();                    // their values lie where chunks came
     const Place bound = desk.bound;  // what is lower than the bound does not matter
     nan |= settle_named(p, row, part.named, [&](i32 token, f32 x) {
       if (!(x > -infinity())) return;
@@ -262,7 +263,7 @@ QUERN_DEVICE void sample_row(const SampleParams& p, Part& part, Request* asked, 
         sync_block();
         then = Then::whole;
         if (count >= 0) {
-          const PickedToken token = pick(&desk, part.candidates, part.work, p.vocab);
+          const PickedToken token = pick(&desk, part.candidates, part.work, part.spots, p.vocab);
           choice = token.choice;
           if (token.picked == Picked::done) then = Then::done;
         }

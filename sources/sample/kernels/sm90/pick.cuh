@@ -7,32 +7,41 @@
 
 namespace q {
 
-// Bins of candidates: what they weigh, and how many they are.
+// Bins of candidates: what they weigh, and how many they are. A weight has 41 bits; its parts are added up one by one,
+// in words that have room for those of all candidates, so that no sum is waited for.
 struct PickBins {
-  u32* counts;   // [kSpots]
-  u32* weights;  // [kSpots] low and high words
-  QUERN_DEVICE static PickBins at(u32* first) { return {first, first + kSpots}; }
-  QUERN_DEVICE void add(u32 bin, u64 weight) const {
-    const u32 low = static_cast<u32>(weight), sum = atomic_add(weights + 2 * bin, low) + low;
-    const u32 high = static_cast<u32>(weight >> 32) + (sum < low ? 1u : 0u);
-    if (high != 0) atomic_add(weights + 2 * bin + 1, high);
+  static constexpr int kPart = 19;  // bits of the two lower parts; above the third is the count
+  static constexpr u32 kOfPart = (1u << kPart) - 1;
+  u32 *low, *middle, *top;  // [kSpots] each
+  QUERN_DEVICE static PickBins at(u32* first) { return {first, first + kSpots, first + 2 * kSpots}; }
+  QUERN_DEVICE void add(u32 bin, u64 weight, u32 count) const {
+    atomic_add(low + bin, static_cast<u32>(weight) & kOfPart);
+    atomic_add(middle + bin, static_cast<u32>(weight >> kPart) & kOfPart);
+    atomic_add(top + bin, count << 16 | static_cast<u32>(weight >> (2 * kPart)));
   }
+  QUERN_DEVICE void add_count(u32 bin) const { atomic_add(top + bin, 1u << 16); }
 };
+static_assert(u64{kCandidates} << PickBins::kPart <= u64{1} << 32 && kFewCandidates <= kCandidates);
+static_assert(kUnits == 0x1p40f && kCandidates << (40 - 2 * PickBins::kPart) < 1 << 16);
 // A thread's bins, and what comes before them.
 struct OwnBins {
   u64 weight[kOwnBins], before;
   u32 count[kOwnBins], count_before;
-  QUERN_DEVICE void load_counts(const PickBins& bins) {
-    QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) count[i] = bins.counts[kOwnBins * thread_index() + i];
-  }
-  QUERN_DEVICE void load_weights(const PickBins& bins) {
+  QUERN_DEVICE void load(const PickBins& bins) {
     QUERN_UNROLL for (int i = 0; i < kOwnBins; ++i) {
-      const u32* const its = bins.weights + 2 * (kOwnBins * thread_index() + i);
-      weight[i] = static_cast<u64>(its[1]) << 32 | its[0];
+      const i32 bin = kOwnBins * thread_index() + i;
+      const u32 top = bins.top[bin];
+      count[i] = top >> 16;
+      weight[i] =
+          (u64{top & 0xffffu} << (2 * PickBins::kPart)) + (u64{bins.middle[bin]} << PickBins::kPart) + bins.low[bin];
     }
   }
 };
 static_assert(kOwnBins == 2 && kSpots * 3 <= kBinWords);
+// A candidate's bin is written down: that of one that is in none.
+inline constexpr u32 kNoSpot = 0xffff;
+inline constexpr i32 kSpotsAtOnce = 16 / sizeof(u16);
+static_assert(kSpots < static_cast<i32>(kNoSpot));
 
 // The bin of a logit: its distance from the largest, in steps. `pre` takes differences of tiny numbers to where they
 // have a reciprocal.
@@ -69,9 +78,9 @@ struct OfDesk {
 
 // In the first block, as desk->asked says. Compiled once; what it is asked lies in shared memory, since arguments would
 // lie on the stack.
-QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i32 vocab) {
+QUERN_CALLED PickedToken pick(Desk* desk_of_block, const u64* candidates, u8* work, u16* spots, i32 vocab) {
   const OfDesk part{in_shared(desk_of_block)};
-  candidates = in_shared(candidates), work = in_shared(work);
+  candidates = in_shared(candidates), work = in_shared(work), spots = in_shared(spots);
   Desk& desk = *part.desk;
   const Asked& held = desk.asked;
   const bool alone = held.alone;
@@ -87,23 +96,21 @@ QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i3
   if (is_token(held.bound)) lowest = fmax(lowest, value_at(held.bound));
   const Spread spread = asked ? Spread::over(held.to, held.from, kSpots) : Spread::over(held.max, lowest, kSpots);
   const auto is_in = [&](f32 x) { return asked ? x >= held.from && x <= held.to : x > -infinity(); };
-  // Whether a candidate is of the bins up to `last` from `first` on.
-  const auto is_of = [&](u64 candidate, u32 first, u32 last) {
-    const f32 x = value_of_candidate(candidate);
-    return is_in(x) && spread.bin_of(x) - first <= last - first;
-  };
   // Those of some bins, no more than there is room for, into few.
   const auto list_bins = [&](u32 first, u32 last) {
     if (thread_index() == 0) desk.listed = 0;
     sync_block();
-    QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
-      const u64 candidate = candidates[i];
-      if (is_of(candidate, first, last)) desk.few[atomic_add(&desk.listed, 1u)] = place_of_candidate(candidate);
+    QUERN_ROLLED for (i32 i = kSpotsAtOnce * thread_index(); i < held.count; i += kSpotsAtOnce * kThreads) {
+      const vec16 raw = load16(spots + i);
+      QUERN_UNROLL for (int e = 0; e < kSpotsAtOnce; ++e) {
+        const u32 bin = raw.x[e / 2] >> (16 * (e & 1)) & 0xffffu;
+        if (bin - first <= last - first) desk.few[atomic_add(&desk.listed, 1u)] = place_of_candidate(candidates[i + e]);
+      }
     }
     sync_block();
   };
 
-  bins_zero<kThreads>(bins.counts, kBinWords);
+  bins_zero<kThreads>(bins.low, kBinWords);
   if (thread_index() == 0) desk.told = 0;
   sync_block();
   // Where shares are asked for at once, weights are added up as tokens are counted; else where they are many.
@@ -112,21 +119,28 @@ QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i3
   i32 total = 0;
   OwnBins own{};
   u64 left = 0;
+  const i32 padded = (held.count + kSpotsAtOnce - 1) / kSpotsAtOnce * kSpotsAtOnce;
   QUERN_ROLLED for (bool counted = false;; counted = true) {
-    QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
-      const u64 candidate = candidates[i];
+    QUERN_ROLLED for (i32 i = thread_index(); i < padded; i += kThreads) {
+      const u64 candidate = i < held.count ? candidates[i] : to_candidate(-infinity(), 0);
       const f32 x = value_of_candidate(candidate);
-      if (!counted && (place_of_candidate(candidate) < held.bound || !(x >= held.least))) {
-        candidates[i] = to_candidate(-infinity(), 0);
-      } else if (is_in(x)) {
-        const u32 bin = spread.bin_of(x);
-        if (!counted) atomic_add(bins.counts + bin, 1u);
-        if (weighs) bins.add(bin, scope.weigh(x));
+      u32 bin = kNoSpot;
+      if (counted) {
+        bin = spots[i];
+      } else {
+        if (place_of_candidate(candidate) >= held.bound && x >= held.least && is_in(x)) bin = spread.bin_of(x);
+        spots[i] = static_cast<u16>(bin);
+      }
+      if (bin == kNoSpot) continue;
+      if (weighs) {
+        bins.add(bin, scope.weigh(x), counted ? 0u : 1u);
+      } else {
+        bins.add_count(bin);
       }
     }
     sync_block();
     if (!counted && !alone) {
-      own.load_counts(bins);
+      own.load(bins);
       own.count_before = static_cast<u32>(sum_before(scratch, own.count[0] + own.count[1]));
       total = static_cast<i32>(scratch[kThreads / kWarp]);
       cuts = counts && s.top_k <= total;
@@ -153,8 +167,7 @@ QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i3
     weighs = true;
   }
   if (!few) {
-    if (alone) own.load_counts(bins);
-    own.load_weights(bins);
+    own.load(bins);
     own.before = sum_before(scratch, own.weight[0] + own.weight[1]);
     left = scratch[kThreads / kWarp];
   }
@@ -194,7 +207,7 @@ QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i3
         // Too many to be ranked; but if all are equal their ids are their order.
         u32 least = ~0u, most = 0;
         QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
-          if (!is_of(candidates[i], bin, bin)) continue;
+          if (spots[i] != bin) continue;
           const u32 key = key_of(value_of_candidate(candidates[i]));
           least = key < least ? key : least, most = key > most ? key : most;
         }
@@ -209,7 +222,7 @@ QUERN_CALLED PickedToken pick(Desk* desk_of_block, u64* candidates, u8* work, i3
           const i32 middle = (id + highest) / 2;
           u32 up_to = 0;
           QUERN_ROLLED for (i32 i = thread_index(); i < held.count; i += kThreads) {
-            up_to += token_of_candidate(candidates[i]) <= middle && is_of(candidates[i], bin, bin) ? 1u : 0u;
+            up_to += spots[i] == bin && token_of_candidate(candidates[i]) <= middle ? 1u : 0u;
           }
           const bool there_yet = u64{reduce_sum(part.room(), up_to)} > needed;
           id = there_yet ? id : middle + 1, highest = there_yet ? middle : highest;

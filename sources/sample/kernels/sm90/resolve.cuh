@@ -142,7 +142,7 @@ QUERN_DEVICE PickedToken pick_in(const Resolve& r, i32 held, u64 wanted, bool by
     part.desk->asked = {held,         0, -infinity(), 0, wanted, by_count, from, to, r.sums.max,
                         r.sums.scale, 0, 1.0f,        0, false,  r.random};
   sync_block();
-  return pick(part.desk, part.candidates, part.work, r.p.vocab);
+  return pick(part.desk, part.candidates, part.work, part.spots, r.p.vocab);
 }
 
 // In the first block: the ends of the steps from found->open on, as far as they can be told; where one cannot, where to
@@ -217,6 +217,7 @@ struct Resolved {
 QUERN_CALLED Resolved resolve_row(const SampleParams& p, Row row, Part part, RowSums sums, Settings s, f32 least,
                                   bool alone, bool late, u64 random) {
   part.candidates = in_shared(part.candidates), part.stats = in_shared(part.stats), part.work = in_shared(part.work);
+  part.spots = in_shared(part.spots);
   part.named = part.named.there(), part.desk = in_shared(part.desk);
   Desk& desk = *part.desk;
   Found* const found = &desk.found;
