@@ -137,10 +137,10 @@ QUERN_SHARED_CODE constexpr SmallRoom small_room(i32 chunks, i32 own, i32 slots)
   return room;
 }
 // Where rows stream by (kernels/sm90/filtered.cuh) only what may stay lies there.
-inline constexpr i32 kCandidates = 6144;      // that a block has room for,
-inline constexpr i32 kFewCandidates = 4096;   // and where there are lists, too
-inline constexpr i32 kTableSlots = 2048;      // of the table of candidates that lists are looked through for,
-inline constexpr i32 kFilterBytes = 4096;     // and of the bits of their hashes
+inline constexpr i32 kCandidates = 6144;     // that a block has room for,
+inline constexpr i32 kFewCandidates = 4096;  // and where there are lists, too
+inline constexpr i32 kTableSlots = 2048;     // of the table of candidates that lists are looked through for,
+inline constexpr i32 kFilterBytes = 4096;    // and of the bits of their hashes
 // Of chunks that are on their way. Not where f32 logits are edited: that kernel has more use for L1 than for them.
 QUERN_SHARED_CODE constexpr i32 ahead_bytes(bool edits, i32 logit_bytes) {
   return edits && logit_bytes == 4 ? 0 : 32768;

@@ -7,9 +7,11 @@
 namespace q {
 
 inline constexpr int kRowThreads = 512;       // of a block that shares a row with others,
-inline constexpr int kRegisterThreads = 256;  // and that holds its part in registers
-inline constexpr int kHeldElements = 20480;   // that a block holds of a row
-inline constexpr int kStreamedEach = 16;      // that a thread takes at once of a row that is not held
+inline constexpr int kRegisterThreads = 256;  // and that holds its part in registers,
+inline constexpr int kShortThreads = 128;  // or a part of so few elements a thread that three blocks have room for it
+inline constexpr int kShortEach = 128;
+inline constexpr int kHeldElements = 20480;  // that a block holds of a row
+inline constexpr int kStreamedEach = 16;     // that a thread takes at once of a row that is not held
 inline constexpr i32 kMostRowBlocks = 8;
 
 // One value a row, or one for all.

@@ -11,7 +11,8 @@ namespace quern::ops::softmax {
 struct Shape {
   Dtype logits = Dtype::f32, out = Dtype::f32;
   bool log = false, cluster = true;
-  int each = 64;  // elements that a thread holds at once: 64 or 80 of a row that is held, else 16
+  int each =
+      128;  // elements that a thread holds at once: 128, or 64 to 80 of a longer part, of a row that is held; else 16
 
   RowShape row() const { return {each != q::kStreamedEach, cluster}; }
 };

@@ -53,6 +53,14 @@ RowShare share_row(std::int64_t n, Dtype element, Held where, int sms, const jit
   while (share.blocks < most && tiles_each(share.blocks) > held_tiles) share.blocks *= 2;
   share.shape.held = tiles_each(share.blocks) <= held_tiles;
   share.each = static_cast<int>(tiles_each(share.blocks) * vector);
+  if (where == Held::registers && share.shape.held) {
+    // Half as many threads with twice as many elements, where that leaves room for three blocks: short rows then need
+    // fewer rounds of clusters.
+    constexpr int kFewer = q::kRegisterThreads / q::kShortThreads;
+    const std::int64_t fewer = share.blocks * warps / kFewer;
+    if ((tiles + fewer - 1) / fewer * vector <= q::kShortEach)
+      share.threads = q::kShortThreads, share.each = q::kShortEach;
+  }
   if (where == Held::shared_memory && share.shape.held)
     share.kept_bytes = static_cast<std::uint32_t>((tiles_each(share.blocks) * vector + 7) / 8 * 8 * 4 * share.threads);
   return share;
@@ -88,9 +96,9 @@ void define_rows(const RowShape& shape, Held where, Dtype element, const std::st
   unit->constants.push_back({"ELEMENT", name_of(element)});
   unit->constants.push_back({"HELD", shape.held ? "1" : "0"});
   unit->constants.push_back({"EACH", std::to_string(each)});
-  unit->constants.push_back({"THREADS", std::to_string(threads_of(where))});
-  // Elements in registers leave a thread of three blocks too few others.
-  unit->constants.push_back({"BLOCKS_PER_SM", "2"});
+  const bool is_short = where == Held::registers && shape.held && each == q::kShortEach;
+  unit->constants.push_back({"THREADS", std::to_string(is_short ? q::kShortThreads : threads_of(where))});
+  unit->constants.push_back({"BLOCKS_PER_SM", is_short ? "3" : "2"});
   unit->source = embedded(name + "/kernels/" + (shape.cluster ? "sm90/" : "portable/") + name + ".cuh");
   unit->headers = device_headers(unit->target);
 }

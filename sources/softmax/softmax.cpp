@@ -19,7 +19,7 @@ constexpr std::int64_t kMostVocab = 1 << 20;
 constexpr auto kConstants = describe<Shape>(
     tag_softmax, "softmax", choice<&Shape::logits>("dtype", nullptr, kFloatDtypes),
     choice<&Shape::out>("out", "OUT", kFloatDtypes).optional(), flag<&Shape::log>("log", "LOG").optional(),
-    number<&Shape::each>("each", nullptr, {16, 80, 4}).optional(),
+    number<&Shape::each>("each", nullptr, {16, q::kShortEach, 4}).optional(),
     flag<&Shape::cluster>("cluster", nullptr).optional());
 
 Constants constants(const jit::Spec& spec) { return kConstants.to_constants(kConstants.to_shape(spec)); }
@@ -36,6 +36,8 @@ jit::Spec parse(const Constants& given, const jit::TargetInfo& target) {
   if (shape.each % vector != 0)
     throw Error(QUERN_INVALID, "softmax: each is " + std::to_string(shape.each) + " of " + name_of(shape.logits) +
                                    "; allowed: multiples of " + std::to_string(vector));
+  if (shape.each > q::kHeldElements / q::kRegisterThreads && shape.each != q::kShortEach)
+    throw Error(QUERN_INVALID, "softmax: each is " + std::to_string(shape.each) + "; allowed: 16 to 80, and 128");
   return kConstants.to_spec(shape, target.target);
 }
 
@@ -53,7 +55,7 @@ jit::Unit unit(const jit::Spec& spec) {
 void fit(Shape* shape, const RowShare& share) {
   shape->cluster = share.shape.cluster;
   // Each vector less counts where they are many; one kernel is enough for rows of fewer.
-  shape->each = !share.shape.held ? q::kStreamedEach : share.each <= 64 ? 64 : share.each;
+  shape->each = share.shape.held ? share.each : q::kStreamedEach;
 }
 
 // Logits come in f32 from most engines, and it is probabilities that most want.
