@@ -23,11 +23,11 @@ struct TilesOf {
 template <>
 struct TilesOf<true> {
   using Type = TileRuns;
-  using Held = HeldRun;
+  using Held = HeldRun<Out>;
 };
 using BlockTiles = TilesOf<kOutScale>::Type;
 using Held = TilesOf<kOutScale>::Held;
-static_assert(!kOutScale || (128 % kOutTileN == 0 && kTileM * HeldRun::kGroups <= kConsumerThreads),
+static_assert(!kOutScale || (128 % kOutTileN == 0 && kTileM * HeldRun<Out>::kGroups <= kConsumerThreads),
               "a thread has eight of a tile at most");
 
 // What lies in shared memory behind the stages.

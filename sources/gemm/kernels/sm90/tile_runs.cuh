@@ -44,6 +44,8 @@ class TileRuns {
 };
 
 // What a thread holds of a run: of one row eight columns of each tile. Neighbouring threads have the row's others.
+// A template, so that only a kernel whose results have a type with scales compiles it.
+template <class Result>
 struct HeldRun {
   static constexpr i32 kGroups = kOutTileN / kEight;
   Eight tiles[TileRuns::kTiles];  // the newest last
@@ -71,7 +73,7 @@ struct HeldRun {
       const Place at = place_of(i);
       largest = larger_of(largest, at, there && at.column < at.columns, tiles[i]);
     }
-    const f32 scale = scale_for<Out>(lanes_reduce<kGroups>(largest, Larger()), p.power_of_two != 0);
+    const f32 scale = scale_for<Result>(lanes_reduce<kGroups>(largest, Larger()), p.power_of_two != 0);
     if (!there) return;
     const Place first = place_of(0);
     if (first.column % 128 == 0 && first.column < first.columns) store_scale(p, first, scale);
@@ -83,7 +85,7 @@ struct HeldRun {
       if (at.column >= at.columns) continue;
       Eight codes = tiles[i];
       QUERN_UNROLL for (f32& x : codes.x) x *= inverse;
-      Out* const to = static_cast<Out*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
+      Result* const to = static_cast<Result*>(p.out) + at.group * p.out_group + at.row * p.out_row + at.column;
       write_eight(to, codes, p.out_vectors != 0, at);
     }
   }
