@@ -89,7 +89,9 @@ class Made {
         break;
     }
     const std::size_t stride = std::max<std::size_t>(told, 8);
-    std::string& memory = kept_.emplace_back(std::max(count, std::uint64_t{1}) * stride + size, '\0');
+    // The last one may say that it has 254 bytes, wherever its place ends.
+    std::string& memory =
+        kept_.emplace_back(std::max(count, std::uint64_t{1}) * stride + std::max<std::size_t>(size, 255), '\0');
     auto* const first = reinterpret_cast<unsigned char*>(memory.data());
     for (std::uint64_t i = 0; i < count; ++i) {
       // What lies behind a smaller struct is not its own; a larger one has what this library does not know.
